@@ -8,6 +8,7 @@ mod commands;
 mod cycles;
 mod dependencies;
 mod examples;
+mod fields;
 mod imports;
 mod layers;
 mod length;

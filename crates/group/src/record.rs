@@ -16,7 +16,7 @@ pub const FORMAT: u32 = 2;
 pub struct GroupRecord {
     /// Of what follows, and of all else that the group stores: the latest that all its gateways
     /// know. No gateway joins that does not know it, so it is never an older one again.
-    pub(crate) format: u32,
+    format: u32,
     /// Counts the changes.
     pub generation: u64,
     /// Counts the times that some gateway belongs to the group without a break: it is another one

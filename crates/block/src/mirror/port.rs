@@ -61,7 +61,7 @@ pub(super) struct Port {
     /// The first block of the area.
     area: u64,
     pub(super) block_bytes: u32,
-    pub(super) is_gone: bool,
+    is_gone: bool,
     /// Something was sent since the last look ([`Port::probe`]).
     is_used: bool,
     /// Others than the mirror itself have it while a loop may have something under way there.

@@ -38,11 +38,11 @@ pub(super) type Vector = libc::iovec;
 pub(super) struct ImageInfo {
     pub(super) size: u64,
     pub(super) object_size: u64,
-    pub(super) objects: u64,
-    pub(super) order: c_int,
-    pub(super) block_name_prefix: [c_char; 24],
-    pub(super) parent_pool: i64,
-    pub(super) parent_name: [c_char; 96],
+    objects: u64,
+    order: c_int,
+    block_name_prefix: [c_char; 24],
+    parent_pool: i64,
+    parent_name: [c_char; 96],
 }
 
 /// `rbd_config_option_t`.

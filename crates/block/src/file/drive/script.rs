@@ -46,7 +46,7 @@ pub(super) struct Script {
     pub(super) failures: RefCell<Vec<(&'static str, &'static str, i32, u32)>>,
     pub(super) volumes: Vec<&'static str>,
     pub(super) mounted: BTreeMap<&'static str, &'static str>,
-    pub(super) done: RefCell<Vec<String>>,
+    done: RefCell<Vec<String>>,
 }
 
 /// Path of an open object. Closing it is on the record, if it was opened for writing.

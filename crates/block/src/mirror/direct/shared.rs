@@ -87,24 +87,24 @@ pub(crate) struct Direct {
     pub(super) permit: Permit,
     pub(crate) locks: Locks,
     /// Regions whose bits are durable.
-    pub(super) marked: Marks,
+    marked: Marks,
     /// Regions that loops have written to since the home looked.
     pub(crate) touched: Marks,
     wanted: Wanted,
-    pub(super) region_blocks: u64,
+    region_blocks: u64,
     pub(super) block_bytes: u32,
     /// Writes of loops that were acknowledged and need not be durable.
     pub(super) acknowledged: AtomicU64,
     pub(super) legs: Lock<Vec<DirectLeg>>,
     /// Changes with the legs.
     pub(super) legs_version: AtomicU64,
-    pub(super) loops: Lock<Vec<Arc<OneLoop>>>,
+    loops: Lock<Vec<Arc<OneLoop>>>,
     pub(super) undecided: Lock<Vec<Undecided>>,
     pub(crate) failed_reads: FailedReads,
     /// Number of loops that have ended while they wrote.
     pub(super) abandoned: AtomicU64,
     pub(super) home: RemoteLoop,
-    pub(super) keeper: DriverId,
+    keeper: DriverId,
 }
 
 impl Direct {

@@ -66,10 +66,10 @@ pub struct StudyArgs {
     pub(super) command: Option<StudyCommand>,
     /// Shorter, with fewer rounds, for a first look
     #[arg(long, conflicts_with = "full")]
-    pub(super) quick: bool,
+    quick: bool,
     /// As long as in the published comparison, or longer
     #[arg(long)]
-    pub(super) full: bool,
+    full: bool,
     /// Measurements to run: a suite of --list-suites, or the path of a file
     #[arg(long, value_name = "NAME|FILE", default_value = Suite::USUAL)]
     pub(super) suite: String,

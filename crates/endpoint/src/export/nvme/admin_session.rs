@@ -61,7 +61,7 @@ pub(crate) struct AdminSession {
     /// When to look whether it has connected the queues that it was granted.
     lapses: Option<Duration>,
     /// The association is over: all connections of the controller are to be closed.
-    pub(super) over: bool,
+    over: bool,
     /// I/O queues that the end of the association waits for.
     stopping: Vec<Qid>,
     ended: bool,

@@ -24,8 +24,8 @@ pub(super) struct Running {
     /// When it was offered.
     pub(super) started: Time,
     /// Blocks that earlier commands of it have dealt with, and those of the command under way.
-    pub(super) done_blocks: u32,
-    pub(super) asked_blocks: u32,
+    done_blocks: u32,
+    asked_blocks: u32,
     /// The blocks are dealt with; what is left is to make them durable.
     pub(super) syncing: bool,
     /// How often its command was sent again.

@@ -147,7 +147,7 @@ pub(super) struct SendWr {
     pub(super) sg_list: *mut Sge,
     pub(super) num_sge: c_int,
     pub(super) opcode: c_uint,
-    pub(super) send_flags: c_uint,
+    send_flags: c_uint,
     pub(super) invalidate_rkey: u32,
     pub(super) remote_address: u64,
     pub(super) rkey: u32,

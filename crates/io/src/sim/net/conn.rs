@@ -50,7 +50,7 @@ pub(super) enum Fin {
 pub(super) struct Pipe {
     /// Sent and not yet arrived, with the times at which they are due.
     pub(super) queue: VecDeque<u8>,
-    pub(super) segments: VecDeque<(Time, usize)>,
+    segments: VecDeque<(Time, usize)>,
     pub(super) last_arrival: Time,
     /// Arrived and not yet received.
     pub(super) inbox: VecDeque<u8>,

@@ -56,7 +56,7 @@ pub struct HostControl {
     pub(super) requests: Requests,
     pub(super) timers: Timers,
     /// Subject of [`Timer::Stage`], and its time limit.
-    pub(super) stage_limit: (AssociationStep, Duration),
+    stage_limit: (AssociationStep, Duration),
     /// Pause before CSTS is read again.
     pub(super) status_interval: Duration,
     /// I/O queues that are being opened.
