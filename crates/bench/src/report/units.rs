@@ -239,12 +239,20 @@ pub(crate) fn brief(estimate: &Estimate) -> String {
     }
     match estimate.scale {
         Scale::Ratio if half < 10.0 => format!("{value:.2} ±{half:.2}"),
-        Scale::Ratio => format!("{value:.2} ±{}", count(half)),
+        Scale::Ratio if half < 1000.0 => format!("{value:.2} ±{half:.0}"),
+        Scale::Ratio => format!("{value:.2} ±{}", thousands(half)),
         Scale::Difference => {
             let sign = if value < 0.0 { '−' } else { '+' };
+            let micros = |ns: f64| if ns < 1e7 { micros(ns) } else { thousands(ns / 1e3) };
             format!("{sign}{} ±{}", micros(value.abs()), micros(half))
         }
     }
+}
+
+/// A value of which only the magnitude matters, as on a machine with other work: short enough for a
+/// table of 80 columns.
+fn thousands(value: f64) -> String {
+    if value < 1e6 { format!("{:.0}k", value / 1e3) } else { ">999k".to_owned() }
 }
 
 #[cfg(test)]
@@ -261,6 +269,24 @@ mod tests {
             (f64::NAN, "–"),
         ];
         assert!(cases.iter().all(|(value, text)| gigabytes(*value) == *text));
+    }
+
+    #[test]
+    fn estimates_stay_short_however_wide_they_are() {
+        let of = |scale, value, half| {
+            let (low, high) = (value - half, value + half);
+            brief(&Estimate { scale, value, low, high, blocks: 2, pairs: 4 })
+        };
+        let ratios = [(0.64, 0.03), (0.88, 72.3), (5.45, 27_200.0), (1.0, 3e9)];
+        assert_eq!(
+            ratios.map(|(value, half)| of(Scale::Ratio, value, half)),
+            ["0.64 ±0.03", "0.88 ±72", "5.45 ±27k", "1.00 ±>999k"]
+        );
+        let differences = [(3100.0, 1020.0), (-15e6, 46.2e6), (5.56e5, 5.475e6)];
+        assert_eq!(
+            differences.map(|(value, half)| of(Scale::Difference, value, half)),
+            ["+3.10 ±1.02", "−15k ±46k", "+556 ±5475"]
+        );
     }
 
     #[test]
