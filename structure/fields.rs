@@ -55,7 +55,8 @@ fn a_field_is_told_from_other_lines() {
     for line in ["    pub(super) name: String,", "pub(crate) at: (u64, u32),", "pub(in a) b: C,"] {
         assert!(is_visible_field(line), "{line}");
     }
-    for line in ["    pub name: String,", "pub(super) fn a(b: u8) {", "pub(crate) mod a;", "a: B,"] {
+    for line in ["    pub name: String,", "pub(super) fn a(b: u8) {", "pub(crate) mod a;", "a: B,"]
+    {
         assert!(!is_visible_field(line), "{line}");
     }
 }
