@@ -70,7 +70,7 @@ impl<W> DeviceSide<W> {
         self.waiting.push_back(command);
     }
 
-    /// Whether commands wait for memory.
+    /// Returns whether commands wait for memory.
     #[inline]
     pub(crate) fn is_starved(&self) -> bool {
         !self.waiting.is_empty()
@@ -187,7 +187,8 @@ impl<W> DeviceSide<W> {
         will
     }
 
-    /// Whether the payload of this command must be passed to [`DeviceSide::place`], whole.
+    /// Returns whether the payload of this command must be passed to [`DeviceSide::place`] in one
+    /// piece.
     #[inline]
     pub(crate) fn wants_whole(&self, tag: Tag) -> bool {
         self.direct == Some((tag, None))
@@ -252,9 +253,10 @@ impl<W> DeviceSide<W> {
         Some(core::mem::take(&mut self.done))
     }
 
-    /// Takes the list of [`DeviceSide::reap`] back, emptied, so that it is allocated once.
+    /// Takes the list of [`DeviceSide::reap`] back, so that it is allocated once.
     #[inline]
-    pub(crate) fn reaped(&mut self, done: Vec<Completion>) {
+    pub(crate) fn reaped(&mut self, mut done: Vec<Completion>) {
+        done.clear();
         self.done = done;
         spare::release(&mut self.done);
     }

@@ -14,14 +14,14 @@ pub(crate) trait Dialect<E> {
 
     fn side(&mut self) -> &mut DeviceSide<Self::Waiting>;
 
-    /// An operation of a command has completed. It is `overdue` if it came without its memory,
-    /// which its device will give back.
+    /// An operation of a command has completed: takes its memory. It is `overdue` if it came without
+    /// that, which its device will give back.
     fn completed(
         &mut self,
         on: &Handle,
         engine: &mut E,
         tag: Tag,
-        completion: Completion,
+        completion: &mut Completion,
         overdue: bool,
     );
 
@@ -42,9 +42,9 @@ pub(crate) trait Dialect<E> {
         let done = self.side().reap();
         let busy = done.is_some();
         if let Some(mut done) = done {
-            for completion in done.drain(..) {
+            for completion in &mut done {
                 let tag = Tag(completion.op.user as u16);
-                let overdue = self.side().completed(&completion);
+                let overdue = self.side().completed(completion);
                 self.side().meter.completed(tag);
                 self.completed(on, engine, tag, completion, overdue);
             }
@@ -83,7 +83,7 @@ impl<R> Starved<R> {
 }
 
 impl<R> DeviceSide<Starved<R>> {
-    /// Whether a command waits whose data stops the connection.
+    /// Returns whether a command waits for memory and its data stops the connection.
     pub(crate) fn is_stuck(&self) -> bool {
         self.waiting().iter().any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
     }

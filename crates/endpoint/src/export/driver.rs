@@ -27,7 +27,7 @@ pub(crate) trait Service: Sized + 'static {
     /// The link passes commands to this: the service, or a part of it.
     type Handler;
 
-    /// What serves a peer that has been admitted.
+    /// The session of a peer that has been admitted.
     type Session: Dialect<<Self::Link as Link<Self::Handler>>::Engine>;
 
     /// Messages between connections of the protocol.
@@ -59,7 +59,7 @@ pub(crate) trait Service: Sized + 'static {
     /// Handles changes that the devices report.
     fn follow_devices(&mut self, link: &mut Self::Link);
 
-    /// Whether commands wait for memory.
+    /// Returns whether commands wait for memory.
     #[inline]
     fn is_starved(&mut self) -> bool {
         self.session().is_some_and(|session| session.side().is_starved())

@@ -323,16 +323,14 @@ impl Dialect<TargetConnection> for Session {
         on: &Handle,
         engine: &mut TargetConnection,
         tag: Tag,
-        completion: Completion,
+        completion: &mut Completion,
         mut overdue: bool,
     ) {
-        let completion = match &mut self.commands[tag.index()].split {
-            None => completion,
-            Some(split) => match split.came_back(completion) {
-                Some(whole) => whole,
-                None => return,
-            },
-        };
+        if let Some(split) = &mut self.commands[tag.index()].split
+            && !split.came_back(completion)
+        {
+            return;
+        }
         if let Some(split) = self.commands[tag.index()].split.take() {
             overdue |= self.lost.keep(*split);
         }
@@ -341,14 +339,14 @@ impl Dialect<TargetConnection> for Session {
         if op.kind.data_factor() > 0 {
             // Others keep what they need in the command's memory, which their operations do not
             // carry.
-            *self.side.memory.at(tag) = op.data;
+            *self.side.memory.at(tag) = core::mem::take(&mut op.data);
         }
         if self.commands[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
             return self.bury(engine, tag);
         }
         let step = self.nexus.finished(
             &mut self.commands[tag.index()].task,
-            device_outcome(op.kind, &outcome),
+            device_outcome(op.kind, outcome),
             self.side.memory.first(tag),
         );
         // What a command wants after its data was there needs no pause.

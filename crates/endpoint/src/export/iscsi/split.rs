@@ -56,23 +56,22 @@ impl Split {
         (0..self.parts).map(move |part| user(tag, part))
     }
 
-    /// An operation has come back. When it was the last, gives what the request as a whole came to,
-    /// with the command's memory.
-    pub(super) fn came_back(&mut self, completion: Completion) -> Option<Completion> {
-        let Completion { mut op, outcome } = completion;
+    /// An operation has come back. Returns whether it was the last: then it stands for the request
+    /// as a whole, with the command's memory.
+    pub(super) fn came_back(&mut self, Completion { op, outcome }: &mut Completion) -> bool {
         let part = op.user >> 16;
         if !outcome.is_success() && self.failed.as_ref().is_none_or(|(first, _)| part < *first) {
-            self.failed = Some((part, outcome));
+            self.failed = Some((part, *outcome));
         }
         self.pending -= 1;
         op.data.clear();
         if self.pending > 0 {
-            return None;
+            return false;
         }
         op.data = self.memory.take_back().unwrap_or_default();
         self.lacks_memory = op.data.is_empty();
-        let outcome = self.failed.take().map_or(Outcome::SUCCESS, |(_, outcome)| outcome);
-        Some(Completion { op, outcome })
+        *outcome = self.failed.take().map_or(Outcome::SUCCESS, |(_, outcome)| outcome);
+        true
     }
 }
 

@@ -413,11 +413,11 @@ impl Dialect<()> for Session {
         &mut self.side
     }
 
-    fn completed(&mut self, _: &Handle, (): &mut (), tag: Tag, done: Completion, _: bool) {
-        let Completion { op: Op { kind, data, .. }, outcome } = done;
-        let outcome = match outcome.is_success() && kind.fills() {
+    fn completed(&mut self, _: &Handle, (): &mut (), tag: Tag, done: &mut Completion, _: bool) {
+        let data = core::mem::take(&mut done.op.data);
+        let outcome = match done.outcome.is_success() && done.op.kind.fills() {
             true => self.deliver(tag, &data),
-            false => outcome,
+            false => done.outcome,
         };
         *self.side.memory.at(tag) = data;
         self.finish(tag, outcome);

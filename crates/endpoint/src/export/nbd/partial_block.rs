@@ -70,19 +70,21 @@ impl PartialBlock {
 
     /// The device is done with an operation. `ours` is what is new in the block's own memory;
     /// without it zeroes are.
-    pub(super) fn next(&mut self, completion: Completion, ours: Option<&[u8]>, fua: bool) -> Next {
-        let Completion { mut op, outcome } = completion;
+    pub(super) fn next(
+        &mut self,
+        completion: &mut Completion,
+        ours: Option<&[u8]>,
+        fua: bool,
+    ) -> Next {
+        let Completion { op, outcome } = completion;
         if op.kind == OpKind::Read && outcome.is_success() {
             return Next::Submit(self.merge(op, ours, fua));
         }
-        if op.kind != OpKind::Read {
-            self.new.extend(op.data.pop());
-        }
-        self.old = op.data;
+        self.take_back(op);
         let changed =
             matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::CompareFailed);
         if !(changed && op.kind != OpKind::Read) {
-            return Next::Done(outcome);
+            return Next::Done(*outcome);
         }
         self.merges += 1;
         match self.merges < NBD_MERGES_MAX {
@@ -92,7 +94,8 @@ impl PartialBlock {
     }
 
     /// The block was read.
-    fn merge(&mut self, Op { user, mut data, .. }: Op, ours: Option<&[u8]>, fua: bool) -> Op {
+    fn merge(&mut self, read: &mut Op, ours: Option<&[u8]>, fua: bool) -> Op {
+        let mut data = core::mem::take(&mut read.data);
         if let (Some(old), Some(new)) = (data.first(), self.new.first_mut()) {
             new.copy_from_slice(old);
             let place = &mut new[self.from..self.to];
@@ -102,13 +105,13 @@ impl PartialBlock {
             }
         }
         data.append(&mut self.new);
-        Op::new(OpKind::CompareAndWrite { fua }, self.lba, 1, user, data)
+        Op::new(OpKind::CompareAndWrite { fua }, self.lba, 1, read.user, data)
     }
 
-    /// The device returns an operation that is no longer needed.
-    pub(super) fn bury(&mut self, completion: Completion) {
-        let mut data = completion.op.data;
-        if completion.op.kind != OpKind::Read {
+    /// Takes the memory of an operation, which its device has given back.
+    pub(super) fn take_back(&mut self, op: &mut Op) {
+        let mut data = core::mem::take(&mut op.data);
+        if op.kind != OpKind::Read {
             self.new.extend(data.pop());
         }
         self.old = data;

@@ -188,13 +188,13 @@ impl Request {
 
     /// An operation came back; takes its memory.
     #[inline]
-    pub(super) fn came_back(&mut self, part: usize, completion: Completion, error: ErrorCode) {
+    pub(super) fn came_back(&mut self, part: usize, completion: &mut Completion, error: ErrorCode) {
         self.pending -= 1;
         if error != ErrorCode::SUCCESS {
             self.error.get_or_insert(error);
         }
         if let Some(place) = self.parts.get_mut(part) {
-            *place = completion.op.data;
+            *place = core::mem::take(&mut completion.op.data);
         }
     }
 

@@ -264,13 +264,13 @@ impl Session {
         engine: &mut Server,
         tag: Tag,
         at: usize,
-        completion: Completion,
+        completion: &mut Completion,
     ) {
         let request = &mut self.requests[tag.index()];
         let (kind, fua) = (request.op_kind(), request.fua());
         let partial_block = &mut request.partial_blocks[at];
         if self.side.is_stopping() {
-            partial_block.bury(completion);
+            partial_block.take_back(&mut completion.op);
         } else {
             let ours = request
                 .parts
@@ -353,7 +353,7 @@ impl Dialect<Server> for Session {
         _: &Handle,
         engine: &mut Server,
         tag: Tag,
-        completion: Completion,
+        completion: &mut Completion,
         _: bool,
     ) {
         let (part, kind) = (part_of(completion.op.user), completion.op.kind);

@@ -267,14 +267,14 @@ impl<E: Engine> Dialect<E> for IoSession {
         on: &Handle,
         engine: &mut E,
         tag: Tag,
-        Completion { op, outcome }: Completion,
+        Completion { op, outcome }: &mut Completion,
         _: bool,
     ) {
-        let outcome = self.outcome(tag, op.kind, &outcome);
+        let outcome = self.outcome(tag, op.kind, outcome);
         if op.kind != OpKind::Discard {
             // A deallocate keeps its ranges in the command's memory, which its operations do not
             // carry.
-            *self.side.memory.at(tag) = op.data;
+            *self.side.memory.at(tag) = core::mem::take(&mut op.data);
         }
         if self.side.is_stopping() {
             return self.side.free(tag);
