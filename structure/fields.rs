@@ -1,12 +1,12 @@
 //! Fields that other modules of a crate see, as a ratchet.
 //!
-//! What such a field may hold is a promise of all files that write it. `fields.txt` has their number
-//! in each crate. Fields of plain data are public altogether and do not count. No number may grow;
-//! lower it when you make fields private.
+//! All files that write such a field must keep what its type promises. `fields.txt` has their number
+//! in each crate. Fields of plain data are `pub` and do not count. No number may grow; lower it when
+//! you make fields private.
 
 use std::collections::BTreeMap;
 
-use crate::{demand, files, layers};
+use crate::{demand, files, layers, numbers};
 
 /// The number of each crate.
 const VISIBLE: &str = include_str!("fields.txt");
@@ -36,13 +36,7 @@ fn counted(sources: &[(String, String)]) -> BTreeMap<String, usize> {
 #[test]
 fn fields_are_private() {
     let found = counted(&files::below("crates", "rs"));
-    let entries = VISIBLE.lines().filter(|line| !line.starts_with('#'));
-    let allowed: BTreeMap<&str, usize> = entries
-        .map(|line| {
-            let entry = line.split_once(' ').and_then(|(name, n)| Some((name, n.parse().ok()?)));
-            entry.unwrap_or_else(|| panic!("{line}: not a crate and a number"))
-        })
-        .collect();
+    let allowed = numbers(VISIBLE);
     let differs = found.iter().filter_map(|(name, found)| {
         let allowed = allowed.get(name.as_str()).copied().unwrap_or(0);
         (*found != allowed).then(|| format!("{name} {found}, and {allowed} in fields.txt"))

@@ -11,7 +11,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-use crate::{demand, files};
+use crate::{demand, files, numbers};
 
 /// Lines of a file.
 const FILE_LINES: usize = 450;
@@ -76,20 +76,9 @@ fn find() -> BTreeMap<String, usize> {
     giants
 }
 
-/// What `giants.txt` tolerates.
-fn tolerated() -> BTreeMap<String, usize> {
-    let entries = GIANTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    entries
-        .map(|line| {
-            let (what, lines) = line.rsplit_once(' ').expect("an entry ends in a number");
-            (what.to_owned(), lines.parse().expect("an entry ends in a number"))
-        })
-        .collect()
-}
-
 #[test]
 fn rooms_are_small() {
-    let tolerated = tolerated();
+    let tolerated = numbers(GIANTS);
     let faults = giants()
         .iter()
         .filter(|(what, lines)| tolerated.get(*what).is_none_or(|limit| *lines > limit));
@@ -104,6 +93,6 @@ fn rooms_are_small() {
 #[test]
 fn tolerated_giants_are_giants_still() {
     let giants = giants();
-    let faults = tolerated().into_keys().filter(|what| !giants.contains_key(what));
+    let faults = numbers(GIANTS).into_keys().filter(|what| !giants.contains_key(what));
     demand("it fits now: take it out of giants.txt", faults.collect());
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{demand, files, layers};
+use crate::{demand, files, layers, numbers};
 
 /// The names that exist more than once.
 const REPEATED: &str = include_str!("names.txt");
@@ -31,18 +31,6 @@ fn names(sources: &[(String, String)]) -> BTreeMap<&str, Vec<&str>> {
     names
 }
 
-/// Returns how often each name of `names.txt` exists.
-fn tolerated() -> BTreeMap<&'static str, usize> {
-    let entries = REPEATED.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    entries
-        .map(|line| {
-            let entry = line.split_once(": ").map_or(line, |(entry, _)| entry);
-            let entry = entry.split_once(' ').and_then(|(n, name)| Some((name, n.parse().ok()?)));
-            entry.unwrap_or_else(|| panic!("{line}: not a number and a name"))
-        })
-        .collect()
-}
-
 /// Returns the differences between what exists and what is tolerated.
 fn faults(names: &BTreeMap<&str, Vec<&str>>, tolerated: &BTreeMap<&str, usize>) -> Vec<String> {
     let most = |name| tolerated.get(name).copied().unwrap_or(1);
@@ -60,7 +48,7 @@ fn faults(names: &BTreeMap<&str, Vec<&str>>, tolerated: &BTreeMap<&str, usize>) 
 #[test]
 fn a_name_means_one_thing() {
     let sources = ["crates", "bindings"].map(|directory| files::below(directory, "rs")).concat();
-    demand("name the type by what it is", faults(&names(&sources), &tolerated()));
+    demand("name the type by what it is", faults(&names(&sources), &numbers(REPEATED)));
 }
 
 #[test]

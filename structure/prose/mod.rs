@@ -17,7 +17,7 @@ use std::{
 use rules::Fault;
 use rust::Reader;
 
-use crate::{demand, files};
+use crate::{demand, files, numbers};
 
 /// For each area: the places that it may have.
 const COUNTS: &str = include_str!("../prose.txt");
@@ -82,22 +82,10 @@ fn page_faults(path: &str, text: &str) -> Vec<Fault> {
     blocks.iter().flat_map(|block| rules::faults(block, false)).chain(entries).collect()
 }
 
-/// The numbers of `prose.txt`.
-fn counts() -> BTreeMap<&'static str, usize> {
-    let entries = COUNTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let count = |line: &'static str| {
-        let (area, count) = line.rsplit_once(' ')?;
-        Some((area, count.parse().ok()?))
-    };
-    entries
-        .map(|line| count(line).unwrap_or_else(|| panic!("{line}: not an area and a number")))
-        .collect()
-}
-
 #[test]
 fn prose_becomes_plainer() {
     let areas = places();
-    let mut counts = counts();
+    let mut counts = numbers(COUNTS);
     let mut faults = Vec::new();
     let added = areas
         .iter()
