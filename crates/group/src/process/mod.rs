@@ -37,9 +37,9 @@ pub enum GatewayEvent {
     /// An administrator orders this; [`GatewayOrder::CarriedOut`] with the same number follows when
     /// it is in the record.
     Wish(u64, Wish),
-    /// Everything is to be given away; [`GatewayOrder::Resigned`] follows.
+    /// The gateway gives away all that it serves; [`GatewayOrder::Resigned`] follows.
     Leave,
-    /// Nothing of this gateway can be executed any more; [`GatewayOrder::End`] follows.
+    /// No operation of this gateway can be executed any longer; [`GatewayOrder::End`] follows.
     Closed,
 }
 

@@ -54,7 +54,7 @@ pub fn open(path: &str, access: DriveAccess) -> io::Result<File> {
 /// Asks about what is open.
 ///
 /// # Errors
-/// What Windows says; [`DriveQuestion::Length`] needs more than [`DriveAccess::Ask`].
+/// Returns the answer of Windows; [`DriveQuestion::Length`] needs more than [`DriveAccess::Ask`].
 pub fn ask(file: &File, question: DriveQuestion) -> io::Result<Vec<u8>> {
     // The number of extents, and 24 bytes for each.
     let bytes = match question {

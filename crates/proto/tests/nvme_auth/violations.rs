@@ -104,7 +104,7 @@ fn messages_out_of_order_or_twice_are_refused() {
         assert!(matches!(sent(order), AuthenticationVerdict::Failed(_)), "{order:?}");
     }
     assert!(matches!(sent(&[0, 2, 4]), AuthenticationVerdict::Authenticated(None)));
-    assert!(matches!(sent(&[0, 0]), AuthenticationVerdict::Next), "a host may begin anew");
+    assert!(matches!(sent(&[0, 0]), AuthenticationVerdict::Next), "a host may start again");
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub(crate) struct IoConnection<L> {
 /// none.
 pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Send>;
 
-/// What comes of a look at the namespaces: what is known of them is what the controller says now,
-/// or why it is not.
+/// Called after a look at the namespaces: on success they are known as the controller reports them
+/// now.
 pub(crate) type LookReply = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Messages to the admin connection.

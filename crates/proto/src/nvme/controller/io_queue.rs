@@ -200,9 +200,9 @@ impl IoQueue {
         is_stored.then_some(&slot.request)
     }
 
-    /// Where data that arrives for `tag` may be stored at once, if the command is a
-    /// [plain Write](Self::plain_write) from which no reservation keeps the host out by now. Follow
-    /// with [`Self::stored`] instead of [`Self::data`].
+    /// Returns the request of `tag` if the device may store its data as it arrives: the command is a
+    /// [plain Write](Self::plain_write), and no reservation forbids it now. [`Self::stored`] then
+    /// takes the place of [`Self::data`].
     #[inline]
     pub fn destination(&self, tag: Tag) -> Option<&Request> {
         self.plain_write(tag)
