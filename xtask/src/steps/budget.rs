@@ -1,24 +1,80 @@
 //! Budgets of processor time for whole runs from a fresh clone.
 //!
-//! `xtask/budget.txt` has them as multiples of what a fixed loop takes on the same machine at the
-//! same time, so that a slow machine does not fail.
+//! `xtask/budget.txt` has them as multiples of a piece of work that is timed again and again while
+//! the run goes on, so that a slow machine does not fail, nor one that others use.
 
-use std::{fs, hint::black_box, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    hint::black_box,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use plan::Run;
 
 use crate::{sh, times};
 
-/// Steps of the loop, about a second of processor time in all.
-const STEPS: u64 = 30_000_000;
+/// Entries of the map that the work fills. They do not fit into the caches of a core, as a
+/// compiler's data does not.
+const ENTRIES: u64 = 50_000;
 
-/// How often the loop runs; the fastest counts.
-const ROUNDS: u32 = 5;
+/// Between two times. The work takes about a hundredth of it.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Processor times.
+#[derive(Clone, Copy)]
+pub struct Cost {
+    /// Time of the run.
+    pub run: Duration,
+    /// Mean time of the work.
+    pub unit: Duration,
+}
+
+/// Times the work on a thread of its own, from [`Gauge::start`] to [`Gauge::cost`].
+pub struct Gauge {
+    stopped: Arc<(Mutex<bool>, Condvar)>,
+    times: JoinHandle<Vec<Duration>>,
+}
+
+impl Gauge {
+    /// Starts the thread.
+    pub fn start() -> Self {
+        let stopped = Arc::<(Mutex<bool>, Condvar)>::default();
+        let shared = stopped.clone();
+        let times = thread::spawn(move || {
+            let (stopped, changed) = &*shared;
+            let mut times = Vec::new();
+            let mut guard = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                times.push(timed());
+                if *guard {
+                    return times;
+                }
+                (guard, _) =
+                    changed.wait_timeout(guard, PAUSE).unwrap_or_else(PoisonError::into_inner);
+            }
+        });
+        Self { stopped, times }
+    }
+
+    /// Ends the thread; returns what the run took, in relation to the work.
+    pub fn cost(self, run: Duration) -> Cost {
+        let (stopped, changed) = &*self.stopped;
+        *stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+        let times = self.times.join().unwrap_or_default();
+        let sum: Duration = times.iter().sum();
+        let mean = sum / u32::try_from(times.len()).unwrap_or(1).max(1);
+        Cost { run, unit: mean.max(Duration::from_millis(1)) }
+    }
+}
 
 /// A run's use of its budget.
 pub struct Used {
-    /// Multiples of the loop's time.
+    /// Multiples of the work's time.
     pub units: f64,
     /// Those that the budget allows.
     pub allowed: f64,
@@ -29,13 +85,13 @@ impl Used {
     ///
     /// # Errors
     /// If the file lacks the run.
-    pub fn of(run: Run, cpu: Duration) -> Result<Self> {
+    pub fn of(run: Run, cost: Cost) -> Result<Self> {
         let path = sh::root().join("xtask/budget.txt");
         let text =
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let allowed = allowed(&text, run)
             .with_context(|| format!("xtask/budget.txt has no budget for `{}`", run.name()))?;
-        Ok(Self { units: cpu.as_secs_f64() / unit().as_secs_f64(), allowed })
+        Ok(Self { units: cost.run.as_secs_f64() / cost.unit.as_secs_f64(), allowed })
     }
 
     /// Returns whether the run took more than it may.
@@ -51,18 +107,15 @@ fn allowed(text: &str, run: Run) -> Option<f64> {
     pairs.find(|(name, _)| name.trim() == run.name())?.1.parse().ok()
 }
 
-/// The processor time of the loop.
-fn unit() -> Duration {
-    let rounds = (0..ROUNDS).map(|_| {
-        let before = times::cpu_of_thread();
-        let mut state = black_box(1u64);
-        for _ in 0..STEPS {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        }
-        black_box(state);
-        times::cpu_of_thread().saturating_sub(before)
-    });
-    rounds.min().unwrap_or_default().max(Duration::from_millis(1))
+/// The processor time of the work: a map of scattered keys, filled once.
+fn timed() -> Duration {
+    let before = times::cpu_of_thread();
+    let mut map = BTreeMap::new();
+    for n in 0..ENTRIES {
+        map.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n);
+    }
+    black_box(map);
+    times::cpu_of_thread().saturating_sub(before)
 }
 
 #[cfg(test)]
@@ -80,8 +133,18 @@ mod tests {
     #[test]
     fn each_run_of_continuous_integration_has_a_budget() {
         for run in [Run::Product, Run::Rest] {
-            assert!(!Used::of(run, Duration::ZERO).unwrap().is_over());
-            assert!(Used::of(run, Duration::from_secs(1_000_000)).unwrap().is_over());
+            let used = |seconds| {
+                let (took, unit) = (Duration::from_secs(seconds), Duration::from_millis(100));
+                Used::of(run, Cost { run: took, unit }).unwrap()
+            };
+            assert!(!used(0).is_over());
+            assert!(used(1_000_000).is_over());
         }
+    }
+
+    #[test]
+    fn a_gauge_tells_what_the_work_takes() {
+        let cost = Gauge::start().cost(Duration::from_secs(1));
+        assert!(cost.unit >= Duration::from_millis(1));
     }
 }

@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use plan::{Known, Run};
 
-use crate::{sh, times};
+use crate::{sh, steps::budget::Gauge, times};
 pub use process::{Limit, giving_way, interrupted, run_limited, run_lines};
 pub use results::Results;
 pub use step::{Step, Turn, Work};
@@ -36,14 +36,14 @@ pub fn run(steps: Vec<Step>, run: Option<Run>) -> Result<ExitCode> {
     ctrlc::set_handler(process::interrupt).context("cannot handle Ctrl-C")?;
     println!("logs: {}\n", logs.display());
     results::heading();
-    let (start, cpu) = (Instant::now(), times::cpu_of_children());
+    let (start, cpu, gauge) = (Instant::now(), times::cpu_of_children(), Gauge::start());
     let results = Results::new(logs, Known::read(&sh::target_dir()));
     for stretch in stretches(steps) {
         run_stretch(stretch, &results)?;
     }
     let cpu = times::cpu_of_children() - cpu;
     results::row("all", "", start.elapsed(), cpu, "");
-    let failed = results.finish(run, start.elapsed(), cpu)?;
+    let failed = results.finish(run, start.elapsed(), gauge.cost(cpu))?;
     Ok(match (interrupted(), failed) {
         (true, _) => ExitCode::from(INTERRUPTED),
         (false, true) => ExitCode::FAILURE,

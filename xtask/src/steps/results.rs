@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use plan::{Known, Run};
 
 use super::{
-    budget::Used,
+    budget::{Cost, Used},
     process::{Ended, interrupted},
 };
 use crate::{
@@ -148,13 +148,13 @@ impl Results {
     }
 
     /// Prints the closing lines; true if anything failed.
-    pub fn finish(self, run: Option<Run>, took: Duration, cpu: Duration) -> Result<bool> {
+    pub fn finish(self, run: Option<Run>, took: Duration, cost: Cost) -> Result<bool> {
         let strict = self.strict;
         let SoFar { mut count, tests, mut failed, skipped, mut known } =
             self.so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
         times::print_slowest(tests);
         if let Some(run) = run.filter(|_| !interrupted()) {
-            if strict && known.of(run.name()).is_none() && !is_within_budget(run, cpu)? {
+            if strict && known.of(run.name()).is_none() && !is_within_budget(run, cost)? {
                 failed.push("budget of processor time".into());
                 count.failed += 1;
             }
@@ -183,8 +183,8 @@ impl Results {
 
 /// Prints the use of a run's budget. The first run in a clone builds everything, so only that one
 /// can be compared.
-fn is_within_budget(run: Run, cpu: Duration) -> Result<bool> {
-    let used = Used::of(run, cpu)?;
+fn is_within_budget(run: Run, cost: Cost) -> Result<bool> {
+    let used = Used::of(run, cost)?;
     println!(
         "\nprocessor time: {:.0} units of {:.0} that xtask/budget.txt allows",
         used.units, used.allowed
