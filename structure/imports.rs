@@ -65,8 +65,8 @@ impl Reader<'_> {
     }
 
     fn path(&mut self, path: Vec<String>) {
-        // A lone `super` or `crate` is the reach of a `pub(…)`.
-        if matches!(&path[..], [only] if ["crate", "self", "super"].contains(&only.as_str())) {
+        // The `self` of a method.
+        if matches!(&path[..], [only] if only == "self") {
             return;
         }
         let names = self.of.names.entry(self.file.clone()).or_default();
@@ -136,6 +136,9 @@ impl<'a> Visit<'a> for Reader<'_> {
             self.module.pop();
         }
     }
+
+    // The reach of a `pub(…)` uses nothing.
+    fn visit_visibility(&mut self, _: &'a Visibility) {}
 
     fn visit_path(&mut self, path: &'a syn::Path) {
         self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
@@ -272,7 +275,7 @@ fn follows_reexports_and_does_not_count_them() {
     of.add(
         "a",
         vec!["a".to_owned()],
-        "pub(super) struct Item; #[cfg(test)] mod tests { use crate::b::make; }",
+        "pub(in crate::b) struct Item; #[cfg(test)] mod tests { use crate::b::make; }",
     );
     of.add("b", vec!["b".to_owned()], "mod inner { use super::super::Item; } pub fn make() {}");
     let uses = |file: &str| of.uses(file).into_iter().collect::<Vec<_>>();

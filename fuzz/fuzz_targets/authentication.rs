@@ -5,15 +5,15 @@
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
     AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash,
-    HostAuthentication, HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, Secret,
+    HostAuthentication, HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, DhchapSecret,
     SecureChannel,
 };
 
 /// Longest message that is made up here, bytes.
 const BYTES_MAX: usize = 700;
 
-fn secret(byte: u8) -> Secret {
-    Secret::of_key(&[byte; 32], Some(Hash::Sha256)).expect("a length that is allowed")
+fn secret(byte: u8) -> DhchapSecret {
+    DhchapSecret::of_key(&[byte; 32], Some(Hash::Sha256)).expect("a length that is allowed")
 }
 
 fn fill(bytes: &mut [u8]) {
@@ -30,7 +30,7 @@ fn groups(input: &mut Input) -> Vec<Group> {
 
 /// What is read as a secret or a key is written alike.
 fn check_text(text: &str) {
-    if let Ok(secret) = Secret::parse(text) {
+    if let Ok(secret) = DhchapSecret::parse(text) {
         assert_eq!(secret.text().as_str(), text.trim());
     }
     if let Ok(key) = InterchangeKey::parse(text) {

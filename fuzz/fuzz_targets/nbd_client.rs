@@ -8,7 +8,7 @@ use connection_end::{ConnectionEnd, Go};
 use weft_fuzz::Input;
 use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
-use weft_proto::nbd::{Client, ClientConfig, ClientEvent, Form};
+use weft_proto::nbd::{NbdClient, ClientConfig, ClientEvent, Form};
 use weft_proto::stream::Tag;
 
 /// Bytes of each read and write.
@@ -19,7 +19,7 @@ pub fn run(bytes: &[u8]) {
     let form = input.pick(&[Form::Simple, Form::Structured, Form::Extended]);
     let config =
         ClientConfig { form, tls: input.one_in(16), requests_max: 8, ..ClientConfig::new("x") };
-    let mut end = ConnectionEnd::new(Client::new(config));
+    let mut end = ConnectionEnd::new(NbdClient::new(config));
     let mut open: Vec<Tag> = Vec::new();
     let mut ready = false;
     let mut message = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
 
 /// What was submitted is answered once, and only that.
 fn take(
-    end: &mut ConnectionEnd<Client>,
+    end: &mut ConnectionEnd<NbdClient>,
     open: &mut Vec<Tag>,
     ready: &mut bool,
     event: ClientEvent,
@@ -73,7 +73,7 @@ fn take(
     Go::On
 }
 
-fn submit(end: &mut ConnectionEnd<Client>, open: &mut Vec<Tag>, input: &mut Input) {
+fn submit(end: &mut ConnectionEnd<NbdClient>, open: &mut Vec<Tag>, input: &mut Input) {
     let status =
         if end.engine.tells_extents() { CommandCode::BLOCK_STATUS } else { CommandCode::READ };
     let code = input.pick(&[CommandCode::READ, CommandCode::WRITE, status]);

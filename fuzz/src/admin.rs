@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port,
+    CONNECT_BYTES, ControllerCore, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port,
     Subsystem, SubsystemConfig, Support, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
@@ -28,7 +28,7 @@ const ENTRIES: u16 = 8;
 pub struct Admin {
     now: Duration,
     subsystem: Subsystem,
-    control: Control,
+    control: ControllerCore,
     /// Commands of the admin queue without an answer.
     held: Vec<Option<Cid>>,
     io: Vec<Io>,
@@ -258,7 +258,7 @@ fn enable() -> Sqe {
 
 /// The I/O queue of a host on a controller that is enabled, in a subsystem of its own. Its
 /// namespace 1 has these reservations.
-pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, Control, IoQueue) {
+pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, ControllerCore, IoQueue) {
     let now = Duration::from_secs(10);
     let mut subsystem =
         Subsystem::new(now, SubsystemConfig::new(ControllerKind::Io, subsystem_nqn()));

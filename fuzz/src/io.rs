@@ -1,7 +1,7 @@
 //! An I/O queue of a controller with a device behind it that answers as the fuzzer likes.
 
 use weft_proto::nvme::controller::{
-    AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind,
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, IoRequest, IoRequestKind,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
@@ -129,19 +129,19 @@ impl Io {
     }
 
     /// The request is within its namespace and its memory.
-    fn submit(&mut self, request: &Request) {
+    fn submit(&mut self, request: &IoRequest) {
         let namespace =
             self.queue.namespaces().at(request.namespace).expect("a request names a namespace");
         let end = request.lba.0.checked_add(u64::from(request.blocks));
         assert!(end.is_some_and(|end| end <= namespace.blocks), "{request:?}");
         let moves =
-            matches!(request.kind, RequestKind::Read | RequestKind::Write | RequestKind::Compare);
+            matches!(request.kind, IoRequestKind::Read | IoRequestKind::Write | IoRequestKind::Compare);
         assert!(
             !moves
                 || u64::from(request.bytes)
                     == u64::from(request.blocks) * u64::from(namespace.block_bytes)
         );
-        if let RequestKind::CompareAndWrite { first } = request.kind {
+        if let IoRequestKind::CompareAndWrite { first } = request.kind {
             assert!(
                 matches!(self.states[first.index()], State::Held { .. }),
                 "{first:?} has no data"

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use weft_endpoint::reservations::{decode, encode};
-use weft_proto::nvme::controller::{Control, DeviceOutcome, IoNext, IoQueue, Subsystem};
+use weft_proto::nvme::controller::{ControllerCore, DeviceOutcome, IoNext, IoQueue, Subsystem};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
 use weft_proto::reservation::{
-    Action, KeyCheck, Kind, PermittedAccess, Refusal, Registrant, ReservationState, Reservations,
+    Action, KeyCheck, Kind, PermittedAccess, ReservationRefusal, Registrant, ReservationState, Reservations,
 };
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;
@@ -31,7 +31,7 @@ const TAG: Tag = Tag(1);
 
 /// Who sends commands.
 enum Host {
-    Nvme { queue: IoQueue, _subsystem: Subsystem, _control: Control },
+    Nvme { queue: IoQueue, _subsystem: Subsystem, _control: ControllerCore },
     Scsi(Nexus),
 }
 
@@ -331,9 +331,9 @@ enum Shown {
     Wrong,
 }
 
-fn shown(refusal: Refusal) -> Shown {
+fn shown(refusal: ReservationRefusal) -> Shown {
     match refusal {
-        Refusal::Conflict | Refusal::Full => Shown::Conflict,
+        ReservationRefusal::Conflict | ReservationRefusal::Full => Shown::Conflict,
         _ => Shown::Wrong,
     }
 }

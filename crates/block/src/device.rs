@@ -172,13 +172,14 @@ impl Identity {
 
 /// A change of an open device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum DeviceChange {
     /// The number of blocks changed.
     Resized {
         /// The new number.
         blocks: u64,
     },
-    /// The device cannot be reached at present: operations end as not sent until [`Change::Back`].
+    /// The device cannot be reached at present: operations end as not sent until
+    /// [`DeviceChange::Back`].
     Away,
     /// The device can be reached again, and has the same data. Its size may have changed.
     Back,
@@ -188,7 +189,7 @@ pub enum Change {
     Gone,
 }
 
-impl Change {
+impl DeviceChange {
     /// Returns whether this change makes an earlier one obsolete: only the last of several sizes or
     /// access states counts, and otherwise only whether the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
@@ -235,7 +236,7 @@ pub trait BlockDevice: Send + Sync {
     fn geometry(&self) -> Geometry;
 
     /// Asks the source for its size, which [`BlockDevice::geometry`] then returns; queues report
-    /// another one ([`Change::Resized`]). It may wait for the source: not for an event loop.
+    /// another one ([`DeviceChange::Resized`]). It may wait for the source: not for an event loop.
     ///
     /// # Errors
     /// The source could not be asked, or its size is not one of a device.
@@ -382,7 +383,7 @@ pub trait BlockQueue {
     }
 
     /// The next change of the device that this queue has not yet reported.
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         None
     }
 }

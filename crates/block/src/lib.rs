@@ -69,8 +69,8 @@ pub mod units;
 pub mod waiting;
 
 pub use device::{
-    Atomicity, BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace,
-    Presence, SizeAnswer,
+    Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity,
+    InPlace, Presence, SizeAnswer,
 };
 pub use error::{Error, ErrorKind};
 pub use extent::PaddedSize;

@@ -5,7 +5,7 @@ use crate::scratch::Scratch;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weft_block::testing::{Rig, TestOp, TestPlan, conformance};
-use weft_block::{Change, Device, ErrorKind, OpKind, OpenOptions, Refusal, open};
+use weft_block::{Device, DeviceChange, ErrorKind, OpKind, OpenOptions, Refusal, open};
 use weft_io::disk::DiskMode;
 use weft_testing::{programs, skip};
 
@@ -128,7 +128,7 @@ fn another_size_is_noticed() {
     let rig = Rig::new(&device, TestPlan::default());
     std::fs::OpenOptions::new().write(true).open(&disk.file.0).unwrap().set_len(32 << 20).unwrap();
     run("losetup", &["--set-capacity", &disk.path]).unwrap();
-    assert_eq!(rig.change(0), Change::Resized { blocks: 65_536 });
+    assert_eq!(rig.change(0), DeviceChange::Resized { blocks: 65_536 });
     assert_eq!(device.geometry().blocks, 65_536);
     rig.write(0, 65_535, &[9; 512]);
     rig.end();

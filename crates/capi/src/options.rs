@@ -12,7 +12,7 @@ use weft_endpoint::paths::{Failover, IoPolicy};
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_io::limits::POOL_BYTES_DEFAULT;
-use weft_proto::iscsi::chap::Secret;
+use weft_proto::iscsi::chap::ChapSecret;
 use weft_proto::iscsi::text::Name;
 use weft_server::psk::{self, WantedPsk};
 use weft_server::{Error, dhchap, secret, values};
@@ -166,7 +166,7 @@ fn file(text: &str) -> Result<Option<PathBuf>, String> {
     if text.is_empty() { Err("use the path of a file".into()) } else { Ok(Some(text.into())) }
 }
 
-fn chap_secret(text: &str) -> Result<Option<Secret>, String> {
+fn chap_secret(text: &str) -> Result<Option<ChapSecret>, String> {
     secret::from_file(Path::new(text)).map(|secret| Some(secret.into())).map_err(said)
 }
 

@@ -3,7 +3,7 @@
 
 use crate::native::{RadosClient, library};
 use crate::reason::{self, OpeningStep};
-use crate::url::Access;
+use crate::url::CephAccess;
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 use weft_base::lock::Lock;
@@ -12,7 +12,7 @@ use weft_block::{Error, ErrorKind};
 /// A client, while somebody uses it. Whoever connects holds the lock.
 type ClusterSlot = Arc<Lock<Weak<RadosClient>>>;
 
-static PLACES: Lock<Vec<(Access, ClusterSlot)>> = Lock::new(Vec::new());
+static PLACES: Lock<Vec<(CephAccess, ClusterSlot)>> = Lock::new(Vec::new());
 
 /// One is configured at a time: that uses memory of the library that all share.
 static CONFIGURING: Lock<()> = Lock::new(());
@@ -21,7 +21,7 @@ static CONFIGURING: Lock<()> = Lock::new(());
 /// cluster, for at most `limit`; `url` is for messages.
 pub(crate) fn client(
     url: &str,
-    access: &Access,
+    access: &CephAccess,
     limit: Duration,
 ) -> Result<Arc<RadosClient>, Error> {
     let library =
@@ -43,7 +43,7 @@ pub(crate) fn client(
     Ok(connected)
 }
 
-fn place(access: &Access) -> ClusterSlot {
+fn place(access: &CephAccess) -> ClusterSlot {
     let mut places = PLACES.lock();
     // Those that nobody uses or connects are forgotten.
     places.retain(|(of, place)| {

@@ -1,7 +1,7 @@
 //! Systems without librbd.
 
 use crate::object_results::{Acknowledgements, ObjectError};
-use crate::url::{Access, RbdUrl};
+use crate::url::{CephAccess, RbdUrl};
 use core::convert::Infallible;
 use core::time::Duration;
 use std::any::Any;
@@ -36,7 +36,7 @@ impl Objects {
     ///
     /// # Errors
     /// Always: librados is used on Linux only.
-    pub fn open(_: &Access, pool: &str, _: &str, _: Duration) -> Result<Self, Error> {
+    pub fn open(_: &CephAccess, pool: &str, _: &str, _: Duration) -> Result<Self, Error> {
         let text = format!("pool {pool}: pools of Ceph need Linux; run weft there");
         Err(Error::new(ErrorKind::Unsupported, text))
     }

@@ -49,4 +49,4 @@ pub use object_results::{Acknowledgements, ObjectError};
 pub use objects::{CephWatch, Objects};
 #[cfg(target_os = "linux")]
 pub use opening::begin;
-pub use url::{Access, RBD, RbdUrl};
+pub use url::{CephAccess, RBD, RbdUrl};

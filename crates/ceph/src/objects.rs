@@ -4,7 +4,7 @@ use crate::cluster;
 use crate::native::{self, GENERATION, NotifyMessage, ObjectRead, RadosPool};
 use crate::object_results::{Acknowledgements, ObjectError};
 use crate::reason::{self, OpeningStep};
-use crate::url::Access;
+use crate::url::CephAccess;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Objects {
     /// # Errors
     /// There is no library, no cluster, no such pool, or the user may not use it.
     pub fn open(
-        access: &Access,
+        access: &CephAccess,
         pool: &str,
         namespace: &str,
         limit: Duration,

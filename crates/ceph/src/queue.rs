@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use weft_block::{BlockQueue, Change, Completion, Op, OpKind, Outcome, Status, StatusKind, check};
+use weft_block::{
+    BlockQueue, Completion, DeviceChange, Op, OpKind, Outcome, Status, StatusKind, check,
+};
 use weft_io::segment::{pieces, pieces_mut, total_len};
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
@@ -159,14 +161,14 @@ impl BlockQueue for RbdQueue {
         self.0.state.borrow().in_flight
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let mut state = self.0.state.borrow_mut();
         if self.0.shared.is_shut_out() {
-            return (!core::mem::replace(&mut state.told_gone, true)).then_some(Change::Gone);
+            return (!core::mem::replace(&mut state.told_gone, true)).then_some(DeviceChange::Gone);
         }
         let blocks = self.0.shared.geometry().blocks;
         (core::mem::replace(&mut state.told_blocks, blocks) != blocks)
-            .then_some(Change::Resized { blocks })
+            .then_some(DeviceChange::Resized { blocks })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct RbdUrl {
     /// Name of the snapshot.
     pub snapshot: Option<String>,
     /// Whom to ask.
-    pub access: Access,
+    pub access: CephAccess,
     /// An image that is written to is refused without the feature `exclusive-lock`, by which no
     /// write of one gateway comes behind a later one of another. Not a part of the text.
     pub needs_lock: bool,
@@ -28,7 +28,7 @@ pub struct RbdUrl {
 
 /// The cluster, and as whom to use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Access {
+pub struct CephAccess {
     /// The configuration file; without one, where the tools of Ceph look for it (`CEPH_CONF`,
     /// `/etc/ceph/ceph.conf`, …).
     pub conf: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl RbdUrl {
                 "a pool, an image and a snapshot each have a name; write rbd:POOL/IMAGE or rbd:POOL/IMAGE@SNAPSHOT",
             ));
         }
-        let access = Access::parse(options).map_err(|what| wrong(&what))?;
+        let access = CephAccess::parse(options).map_err(|what| wrong(&what))?;
         Ok(Self {
             pool: pool.into(),
             namespace: namespace.into(),
@@ -81,7 +81,7 @@ impl RbdUrl {
     }
 }
 
-impl Access {
+impl CephAccess {
     fn parse(options: Vec<(&str, &str)>) -> Result<Self, String> {
         let mut access = Self::default();
         // The last one comes first.
@@ -167,10 +167,10 @@ mod tests {
         assert_eq!(parts, ("pool", "tenant", "disk", Some("monday")));
         assert_eq!(
             url.access,
-            Access { conf: None, id: Some("u".into()), keyring: Some("/k".into()) }
+            CephAccess { conf: None, id: Some("u".into()), keyring: Some("/k".into()) }
         );
         assert_eq!(
-            (url.access.user().as_str(), Access::default().user().as_str()),
+            (url.access.user().as_str(), CephAccess::default().user().as_str()),
             ("client.u", "client.admin")
         );
     }

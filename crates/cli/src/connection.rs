@@ -255,7 +255,7 @@ impl ConnectArgs {
     ) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
             secrets,
-            ceph: weft_ceph::Access::default(),
+            ceph: weft_ceph::CephAccess::default(),
             ceph_in_group: false,
             created: None,
             read_only: false,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
-use weft_proto::nvme::auth::{Group, Hash, Secret};
+use weft_proto::nvme::auth::{DhchapSecret, Group, Hash};
 use weft_server::dhchap::{check_distinct, parse, parse_group, parse_hash, read};
 use weft_server::secret::{again, from_environment, named_file};
 use weft_server::values::parse_nqn;
@@ -117,7 +117,7 @@ impl DhchapArgs {
         Ok(self.dhchap_ctrl_secret_file.clone().or(named))
     }
 
-    fn controller(&self) -> Result<Option<Secret>, Failure> {
+    fn controller(&self) -> Result<Option<DhchapSecret>, Failure> {
         match self.controller_file()? {
             Some(file) => Ok(Some(read(&file)?)),
             None => of_environment(CTRL_SECRET),
@@ -141,7 +141,7 @@ fn named(given: Option<&str>, option: &str) -> Result<Option<PathBuf>, Failure> 
 }
 
 /// A controller proves who it is only to a host that has done so itself.
-fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
+fn check(has_host: bool, controller: Option<&DhchapSecret>) -> Result<(), Failure> {
     if has_host || controller.is_none() {
         return Ok(());
     }
@@ -149,7 +149,7 @@ fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
     Err(Failure::of(ErrorKind::Usage, text))
 }
 
-fn of_environment(variable: &str) -> Result<Option<Secret>, Failure> {
+fn of_environment(variable: &str) -> Result<Option<DhchapSecret>, Failure> {
     Ok(from_environment(variable)?.map(|text| parse(&text, variable)).transpose()?)
 }
 
@@ -169,14 +169,17 @@ mod tests {
     fn file(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weft-dhchap-{}-{name}", std::process::id()));
         let _ = std::fs::remove_file(&path);
-        weft_server::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text())
-            .unwrap();
+        weft_server::secret::create_private(
+            &path,
+            &DhchapSecret::of_key(&[7; 32], None).unwrap().text(),
+        )
+        .unwrap();
         path
     }
 
     #[test]
     fn a_literal_secret_is_refused_and_not_repeated() {
-        let text = Secret::of_key(&[7; 32], None).unwrap().text();
+        let text = DhchapSecret::of_key(&[7; 32], None).unwrap().text();
         for option in ["-S", "-C", "--dhchap-secret", "--dhchap-ctrl-secret"] {
             let args = args(&[option, &text]);
             for said in [args.host().err(), args.target().err()] {

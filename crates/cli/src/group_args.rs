@@ -5,7 +5,7 @@ use crate::help::headings::GROUP;
 use clap::Args;
 use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
-use weft_ceph::Access;
+use weft_ceph::CephAccess;
 use weft_group::GatewayName;
 use weft_server::group::Joining;
 use weft_server::group::objects::CephPool;
@@ -91,7 +91,7 @@ impl GroupArgs {
 /// The pool that `--cluster` names.
 fn pool(cluster: &str) -> Result<CephPool, Failure> {
     let (conf, options) = grammar::options(cluster);
-    let access = Access { conf: Some(conf.into()), ..Access::default() };
+    let access = CephAccess { conf: Some(conf.into()), ..CephAccess::default() };
     let mut named = CephPool { access, pool: POOL.into(), namespace: String::new() };
     for (option, value) in options {
         match option {

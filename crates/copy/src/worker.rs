@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weft_block::{
-    BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, StatusKind,
+    BlockQueue, Completion, Device, DeviceChange, Error, ErrorKind, Op, OpKind, Outcome, StatusKind,
 };
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
 
@@ -347,12 +347,12 @@ impl CopyWorker {
     /// What changed at the devices.
     fn look(&mut self) {
         while let Some(change) = self.from.queue.change() {
-            if let Change::Resized { blocks } = change {
+            if let DeviceChange::Resized { blocks } = change {
                 self.resized(true, blocks);
             }
         }
         while let Some(change) = self.to.queue.change() {
-            if let Change::Resized { blocks } = change {
+            if let DeviceChange::Resized { blocks } = change {
                 self.resized(false, blocks);
             }
         }

@@ -13,7 +13,7 @@ use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 use weft_tls::keyring::Keyring;
-use weft_tls::{Client, Peer, Psk, Server, Unavailable};
+use weft_tls::{Peer, Psk, TlsAcceptor, TlsConnector, Unavailable};
 
 /// TLS for NVMe/TCP: every connection must be encrypted, and both ends know one of these keys.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct TlsPsk {
     /// The records stay in user space even where the kernel would take them.
     is_in_user_space: bool,
     /// For a host, once it is known who it is and to whom it connects.
-    client: Option<Client>,
+    client: Option<TlsConnector>,
 }
 
 impl fmt::Debug for TlsPsk {
@@ -61,8 +61,8 @@ fn unavailable(why: &Unavailable) -> Error {
 }
 
 /// What encrypts accepted connections whose hosts know one of these keys.
-pub(crate) fn server(keys: Arc<dyn weft_tls::Keys>) -> Result<Server, Error> {
-    Server::new(keys).map_err(|why| unavailable(&why))
+pub(crate) fn server(keys: Arc<dyn weft_tls::Keys>) -> Result<TlsAcceptor, Error> {
+    TlsAcceptor::new(keys).map_err(|why| unavailable(&why))
 }
 
 impl TlsPsk {
@@ -130,7 +130,7 @@ impl TlsPsk {
     ///
     /// # Errors
     /// Why there is no TLS here.
-    pub fn server(&self) -> Result<Server, Error> {
+    pub fn server(&self) -> Result<TlsAcceptor, Error> {
         let server = server(Arc::new(self.clone()))?;
         Ok(if self.is_in_user_space { server.in_user_space() } else { server })
     }
@@ -154,7 +154,8 @@ impl TlsPsk {
             };
             return Err(Error::new(ErrorKind::NotFound, text));
         };
-        let client = Client::new(identity.as_bytes(), psk).map_err(|why| unavailable(&why))?;
+        let client =
+            TlsConnector::new(identity.as_bytes(), psk).map_err(|why| unavailable(&why))?;
         let client = if self.is_in_user_space { client.in_user_space() } else { client };
         Ok(Self { client: Some(client), ..self.clone() })
     }
@@ -184,7 +185,7 @@ impl TlsPsk {
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
-        let client = Client::new(text.as_bytes(), key).map_err(|why| unavailable(&why))?;
+        let client = TlsConnector::new(text.as_bytes(), key).map_err(|why| unavailable(&why))?;
         let client = if is_in_user_space { client.in_user_space() } else { client };
         Ok(Self {
             keys: Arc::default(),
@@ -212,7 +213,7 @@ impl TlsPsk {
     }
 
     /// Returns the TLS client that encrypts outgoing connections, if [`Self::bound`] made it.
-    pub fn client(&self) -> Option<&Client> {
+    pub fn client(&self) -> Option<&TlsConnector> {
         self.client.as_ref()
     }
 }

@@ -3,13 +3,13 @@
 use crate::secret::from_file;
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::auth::{Group, Hash, Secret};
+use weft_proto::nvme::auth::{DhchapSecret, Group, Hash};
 
 /// A secret that both ends have would prove nothing of either: whoever has the one is the other
 /// (Base §8.3.4.3).
 pub fn check_distinct<'a>(
-    mut hosts: impl Iterator<Item = &'a Secret>,
-    controller: Option<&Secret>,
+    mut hosts: impl Iterator<Item = &'a DhchapSecret>,
+    controller: Option<&DhchapSecret>,
 ) -> Result<(), Error> {
     if hosts.all(|host| controller.is_none_or(|controller| !host.has_key_of(controller))) {
         return Ok(());
@@ -19,14 +19,14 @@ pub fn check_distinct<'a>(
 }
 
 /// The secret in a file that nobody else can read.
-pub fn read(file: &Path) -> Result<Secret, Error> {
+pub fn read(file: &Path) -> Result<DhchapSecret, Error> {
     parse(&from_file(file)?, &file.display().to_string())
 }
 
 /// The secret in a text that stands at `place`.
-pub fn parse(text: &[u8], place: &str) -> Result<Secret, Error> {
+pub fn parse(text: &[u8], place: &str) -> Result<DhchapSecret, Error> {
     let text = std::str::from_utf8(text).unwrap_or_default();
-    Secret::parse(text).map_err(|e| {
+    DhchapSecret::parse(text).map_err(|e| {
         let text = format!(
             "{place} does not contain a DH-HMAC-CHAP secret: {e}; weft gen-dhchap-key makes one"
         );

@@ -19,9 +19,9 @@ pub fn available() -> Result<(), Unavailable> {
 
 /// Encrypts accepted connections.
 #[derive(Clone)]
-pub struct Server(Arc<Context>, bool);
+pub struct TlsAcceptor(Arc<Context>, bool);
 
-impl Server {
+impl TlsAcceptor {
     /// One whose clients know one of these keys.
     ///
     /// # Errors
@@ -57,9 +57,9 @@ impl Server {
 
 /// Encrypts outgoing connections.
 #[derive(Clone)]
-pub struct Client(Arc<Context>, bool);
+pub struct TlsConnector(Arc<Context>, bool);
 
-impl Client {
+impl TlsConnector {
     /// One that has this key, under this identity.
     ///
     /// # Errors

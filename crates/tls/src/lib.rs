@@ -1,6 +1,6 @@
 //! TLS 1.3 with external pre-shared keys (RFC 8446 §2.2, §4.2.11) over any stream, by OpenSSL 3,
-//! which is loaded when the first [`Server`] or [`Client`] is made. A build needs nothing of it; on
-//! a machine without it the error names the package to install ([`Unavailable`]).
+//! which is loaded when the first [`TlsAcceptor`] or [`TlsConnector`] is made. A build needs
+//! nothing of it; on a machine without it the error names the package to install ([`Unavailable`]).
 //!
 //! * Version 1.3 only; `psk_dhe_ke` only: every connection has a Diffie-Hellman exchange of its
 //!   own. No certificates, no early data, no tickets.
@@ -43,7 +43,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::{Client, Server, available};
+pub use endpoint::{TlsAcceptor, TlsConnector, available};
 pub use key::{Keys, Psk, PskHash};
 pub use openssl::Unavailable;
 pub use peer::{Peer, Records};

@@ -2,10 +2,10 @@
 
 use super::check::{Check, CheckVerdict, percent};
 use crate::report::units::count;
-use crate::results::{Counts, Results, Row};
+use crate::results::{MeasuredCounts, Results, Row};
 
 /// A counted quantity, per operation.
-type Counted = (&'static str, fn(&Counts) -> Option<f64>);
+type Counted = (&'static str, fn(&MeasuredCounts) -> Option<f64>);
 
 /// All that is counted. The number of system calls comes behind.
 const COUNTED: [Counted; 5] = [

@@ -1,6 +1,6 @@
 use super::*;
 use crate::relation::{Estimate, Scale};
-use crate::results::{Counts, EndCounts, Lane, Quantity, Relation, Results, SCHEMA};
+use crate::results::{EndCounts, Lane, MeasuredCounts, Quantity, Relation, Results, SCHEMA};
 
 /// A study of the lanes `l` and `local`, and of a rival, with these relations.
 fn study(relations: Vec<Relation>) -> Results {
@@ -116,7 +116,8 @@ fn lanes_that_others_are_compared_with_are_not_judged_unless_asked_for() {
 fn counted(mut of: Results, each: f64) -> Results {
     let end = EndCounts { system_calls: each, copied_bytes: each };
     for row in of.rows.iter_mut().filter(|row| row.lane == "l") {
-        row.counts = Some(Counts { ios: 100, wire_bytes: each, initiator: end, target: Some(end) });
+        row.counts =
+            Some(MeasuredCounts { ios: 100, wire_bytes: each, initiator: end, target: Some(end) });
     }
     of
 }

@@ -3,7 +3,7 @@
 
 use super::units::{NONE, count, micros, or_none, percent, time};
 use crate::relation::does;
-use crate::results::{Counts, CpuPerIo, Drawing, Lane, Quantity, Results, Row};
+use crate::results::{CpuPerIo, Drawing, Lane, MeasuredCounts, Quantity, Results, Row};
 
 /// Heads of the columns behind the lane's.
 const HEADS: [&str; 15] = [
@@ -87,7 +87,7 @@ fn per_percent(initiator: CpuPerIo, target: CpuPerIo) -> f64 {
     1e7 / (initiator.total_ns() + target.total_ns())
 }
 
-fn copied(counts: &Counts) -> Option<f64> {
+fn copied(counts: &MeasuredCounts) -> Option<f64> {
     counts.both(|end| end.copied_bytes)
 }
 
@@ -218,7 +218,7 @@ impl Pair<'_> {
     /// The counts of a run with a fixed number of operations, the reference last.
     fn counted(&self) -> Option<String> {
         let (row, base) = (self.row.counts.as_ref()?, self.base.counts.as_ref()?);
-        let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| {
+        let both = |of: fn(&MeasuredCounts) -> Option<f64>, write: fn(f64) -> String| {
             Some((write(of(row)?), write(of(base)?)))
         };
         let wire = both(|counts| Some(counts.wire_bytes), whole);
@@ -261,7 +261,7 @@ impl Pair<'_> {
     /// The cost of an operation over the reference as a multiple of that over the other lane, for
     /// everything that is known for both.
     fn factors(&self) -> Vec<(&'static str, f64)> {
-        let counts = |of: fn(&Counts) -> Option<f64>| {
+        let counts = |of: fn(&MeasuredCounts) -> Option<f64>| {
             Some((of(self.base.counts.as_ref()?)?, of(self.row.counts.as_ref()?)?))
         };
         let of = [

@@ -98,7 +98,7 @@ pub struct Row {
     pub remarks: Vec<String>,
     /// Counts, if the suite counts and the lane has connections.
     #[serde(default)]
-    pub counts: Option<Counts>,
+    pub counts: Option<MeasuredCounts>,
     /// Results of each of several machines, if agents put the load on.
     #[serde(default)]
     pub machines: Vec<MachineShare>,
@@ -133,7 +133,7 @@ pub struct MachineShare {
 /// per operation. Unlike times, they do not depend on the load of the machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Counts {
+pub struct MeasuredCounts {
     /// Operations.
     pub ios: u64,
     /// Bytes that the initiator sent and received on its connections: commands, data and responses,
@@ -258,7 +258,7 @@ pub struct Ceiling {
     pub iops_of_rounds: Vec<f64>,
 }
 
-impl Counts {
+impl MeasuredCounts {
     /// The sum of both ends; none if the target's value is unknown.
     pub fn both(&self, of: fn(&EndCounts) -> f64) -> Option<f64> {
         Some(of(&self.initiator) + of(self.target.as_ref()?))

@@ -14,7 +14,9 @@ mod tests;
 mod workload;
 
 pub use agents::Agent;
-pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, MachineShare, Processors, Row};
+pub use measured::{
+    Ceiling, CpuPerIo, EndCounts, Latency, MachineShare, MeasuredCounts, Processors, Row,
+};
 pub use published::{Figure, Metric, Published};
 pub use relations::{Quantity, Relation};
 pub use surroundings::{Conditions, Machine, Nic};

@@ -1,8 +1,8 @@
 //! A run of a fixed number of operations, of which everything is counted at both ends.
 
-use super::{Purpose, ReadCounters, StudyLane};
+use super::spec::{Purpose, ReadCounters, StudyLane};
 use crate::error::Error;
-use crate::results::{Counts, EndCounts};
+use crate::results::{EndCounts, MeasuredCounts};
 use crate::workload::{self, JobSpec};
 use std::sync::atomic::AtomicBool;
 use weft_io::counters::Snapshot;
@@ -15,7 +15,7 @@ pub(super) fn run(
     lane: &StudyLane,
     job: JobSpec,
     stop: &AtomicBool,
-) -> Result<Option<Counts>, Error> {
+) -> Result<Option<MeasuredCounts>, Error> {
     if lane.generator.as_ref().is_some_and(|generator| generator.is_here()) {
         // Another program does not report its counts.
         return Ok(None);
@@ -37,7 +37,7 @@ pub(super) fn run(
     });
     let home = home.unwrap_or_default();
     let own = [per_io(&counters, ios), per_io(&home, seen)];
-    Ok(Some(Counts {
+    Ok(Some(MeasuredCounts {
         ios,
         wire_bytes: wire_bytes(&counters, ios) + wire_bytes(&home, seen),
         initiator: EndCounts {

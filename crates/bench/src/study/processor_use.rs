@@ -1,6 +1,6 @@
 //! Use of the processors during a study, and the share of the study's own processes.
 
-use super::LaneSet;
+use super::spec::LaneSet;
 use super::ticks::Ticks;
 use crate::results;
 use core::time::Duration;

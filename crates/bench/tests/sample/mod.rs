@@ -2,8 +2,9 @@
 
 use weft_bench::relation::{Estimate, Scale};
 use weft_bench::results::{
-    Cell, Counts, CpuPerIo, Curve, CurveEnd, Drawing, EndCounts, Figure, Lane, Latency, Machine,
-    Metric, OpenLoop, Point, Published, Quantity, Relation, Results, Row, Skipped, Workload,
+    Cell, CpuPerIo, Curve, CurveEnd, Drawing, EndCounts, Figure, Lane, Latency, Machine,
+    MeasuredCounts, Metric, OpenLoop, Point, Published, Quantity, Relation, Results, Row, Skipped,
+    Workload,
 };
 
 /// Studies of all kinds, without the hostile one.
@@ -175,7 +176,7 @@ pub fn null_suite() -> Results {
             writes: Latency { mean_ns: 1e6 * factor, p90_ns: 1.2e6 * factor, ..Latency::default() },
             initiator: cpu,
             target: Some(cpu),
-            counts: Some(Counts {
+            counts: Some(MeasuredCounts {
                 ios: 51_200,
                 wire_bytes: 4192.0,
                 initiator: end,

@@ -3,7 +3,7 @@
 use super::altered::Altered;
 use super::draw::{Common, Draw};
 use super::plan::{Corruption, Fault, Plan};
-use crate::device::{BlockQueue, Change, Geometry, InPlace};
+use crate::device::{BlockQueue, DeviceChange, Geometry, InPlace};
 use crate::filter::{QueueFilter, Relay};
 use crate::limits::FAULT_HELD_OPS;
 use crate::op::{Completion, Op, Outcome};
@@ -145,12 +145,12 @@ impl QueueFilter for FaultQueue {
         self.relay.in_flight() + self.held.len() + self.hanging.len()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         if self.draw.is_gone() && !core::mem::replace(&mut self.told_gone, true) {
-            return Some(Change::Gone);
+            return Some(DeviceChange::Gone);
         }
         let change = self.relay.inner.change();
-        if let Some(Change::Resized { blocks }) = change {
+        if let Some(DeviceChange::Resized { blocks }) = change {
             self.altered.geometry.blocks = blocks;
         }
         change

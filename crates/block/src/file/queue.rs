@@ -2,7 +2,7 @@
 
 use super::execution::Core;
 use super::shared::SharedFile;
-use crate::device::{BlockQueue, Change};
+use crate::device::{BlockQueue, DeviceChange};
 use crate::limits::FILE_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::slots::Slots;
@@ -94,14 +94,14 @@ impl BlockQueue for FileQueue {
         self.0.as_ref().map_or(0, Core::in_flight)
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let core = self.core();
         if core.shared.gone.load(Ordering::Acquire) {
-            return (!core::mem::replace(&mut core.told_gone, true)).then_some(Change::Gone);
+            return (!core::mem::replace(&mut core.told_gone, true)).then_some(DeviceChange::Gone);
         }
         let blocks = core.shared.geometry().blocks;
         (core::mem::replace(&mut core.told_blocks, blocks) != blocks)
-            .then_some(Change::Resized { blocks })
+            .then_some(DeviceChange::Resized { blocks })
     }
 }
 

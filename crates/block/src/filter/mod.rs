@@ -10,7 +10,7 @@ mod relay;
 pub(crate) use relay::Relay;
 
 use crate::device::{
-    BlockDevice, BlockQueue, Change, Device, Features, Geometry, Identity, InPlace, Presence,
+    BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity, InPlace, Presence,
     SizeAnswer,
 };
 use crate::error::Error;
@@ -130,7 +130,7 @@ pub trait QueueFilter {
 
     /// See [`BlockQueue::change`].
     #[inline]
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.inner_mut().change()
     }
 }
@@ -258,7 +258,7 @@ impl<Q: QueueFilter> BlockQueue for Q {
     }
 
     #[inline]
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         QueueFilter::change(self)
     }
 }

@@ -18,36 +18,22 @@
 //! One process has a mirror open at a time: its claim is in the labels. There is no cluster here.
 //! See `docs/mirror.md`, and decision 26.
 
-mod actions;
 pub mod admin;
-mod alone;
 mod bitmap;
 mod claim;
 mod core;
 mod counts;
-mod device;
 mod direct;
-mod displace;
-mod ending;
 mod engine;
-mod equalise;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gather;
-mod hot;
 mod labels;
 mod layout;
-mod leg;
-mod operations;
 mod options;
-mod port;
 mod ranges;
 mod record;
-mod reserve;
 mod runs;
 mod start;
-mod status;
-mod unflushed;
 mod unreadable;
 mod user_op;
 
@@ -79,7 +65,7 @@ pub fn begin(home: &RemoteLoop, options: MirrorOptions) -> Result<Opening, Error
         on.spawn(|id| {
             let waker = Waker::from(Arc::new(Bell(on.remote(), id)));
             let core = Rc::new(RefCell::new(Core::new(on, id, options, promise, waker)));
-            on.local::<device::OnLoop>().enter(&core.borrow().seen, &core);
+            core::device::enter(&core, on);
             Keeper(core)
         });
     });

@@ -1,6 +1,6 @@
 //! State shared by several drivers on one loop: the queue, and the operations of each.
 
-use crate::device::{BlockQueue, Change};
+use crate::device::{BlockQueue, DeviceChange};
 use crate::limits::SHARER_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::slots::Slots;
@@ -42,7 +42,7 @@ pub(super) struct Member {
     pub(super) owner: DriverId,
     pub(super) waiting: VecDeque<Op>,
     pub(super) done: Vec<Completion>,
-    pub(super) changes: VecDeque<Change>,
+    pub(super) changes: VecDeque<DeviceChange>,
     /// Operations accepted and not reaped.
     pub(super) in_flight: usize,
     /// Those of them that the queue has, or was offered.
@@ -125,9 +125,9 @@ impl Core {
         }
     }
 
-    /// Reaps the queue, reads changes of the device, and passes on waiting operations: a sharer only
-    /// where completions have made room. Wakes the sharers concerned, except the caller. Returns
-    /// whether something completed, and whether something was passed on.
+    /// Reaps the queue, reads changes of the device, and passes on waiting operations: a sharer
+    /// only where completions have made room. Wakes the sharers concerned, except the caller.
+    /// Returns whether something completed, and whether something was passed on.
     #[inline]
     pub(super) fn advance(&mut self, asks: Option<u64>) -> (bool, bool) {
         let Some(queue) = &mut self.queue else { return (false, false) };
@@ -163,7 +163,7 @@ impl Core {
     #[inline]
     fn tell_changes(&mut self) {
         while let Some(change) = self.queue.as_mut().and_then(|queue| queue.change()) {
-            self.gone |= change == Change::Gone;
+            self.gone |= change == DeviceChange::Gone;
             for member in self.sharers.values_mut().filter(|member| !member.left) {
                 member.changes.retain(|told| !change.supersedes(*told));
                 member.changes.push_back(change);
@@ -217,7 +217,7 @@ impl Core {
         self.sharers.get(sharer).map_or(0, |member| member.in_flight)
     }
 
-    pub(super) fn change(&mut self, sharer: u64) -> Option<Change> {
+    pub(super) fn change(&mut self, sharer: u64) -> Option<DeviceChange> {
         self.sharers.get_mut(sharer)?.changes.pop_front()
     }
 

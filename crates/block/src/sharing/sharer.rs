@@ -1,7 +1,7 @@
 //! One sharer's end of a queue.
 
 use super::queue::Core;
-use crate::device::{BlockQueue, Change, InPlace};
+use crate::device::{BlockQueue, DeviceChange, InPlace};
 use crate::op::{Completion, Op, Outcome};
 use crate::status::{Status, StatusKind};
 use core::cell::RefCell;
@@ -66,7 +66,7 @@ impl BlockQueue for Sharer {
         self.core.borrow_mut().queue.as_mut().map_or(0, |queue| queue.overdue(given_back))
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.core.borrow_mut().change(self.name)
     }
 }

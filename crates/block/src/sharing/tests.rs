@@ -1,7 +1,8 @@
 use super::*;
 use crate::testing::{Rig, TestPlan, conformance_of};
 use crate::{
-    Change, Completion, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind, open,
+    Completion, DeviceChange, Features, Geometry, Op, OpKind, OpenOptions, Outcome, StatusKind,
+    open,
 };
 use std::collections::VecDeque;
 use weft_base::lock::Lock;
@@ -22,7 +23,7 @@ struct Knobs {
     /// First blocks of the operations that ended, in order.
     ended: Lock<Vec<u64>>,
     cancelled: AtomicUsize,
-    changes: Lock<Vec<Change>>,
+    changes: Lock<Vec<DeviceChange>>,
 }
 
 /// A device that grants a limited number of queues.
@@ -123,7 +124,7 @@ impl BlockQueue for FewQueue {
     fn in_flight(&self) -> usize {
         self.held.len() + self.inner.in_flight()
     }
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let change = self.knobs.changes.lock().get(self.changes_told).copied()?;
         self.changes_told += 1;
         Some(change)
@@ -246,7 +247,7 @@ fn what_the_loop_of_the_queue_takes_with_it_completes_all_the_same() {
             matches!(answer.outcome, Outcome::MayHaveExecuted { status, settled: false } if status.kind == StatusKind::Gone)
         );
     }
-    assert_eq!(rig.change(0), Change::Gone);
+    assert_eq!(rig.change(0), DeviceChange::Gone);
     home.2.join().unwrap().unwrap();
     let late =
         rig.run(0, vec![rig.request(OpKind::Write { fua: false }, 9, vec![2; 512])]).remove(0);
@@ -260,24 +261,20 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
     let rig = Rig::with(TestPlan { loops: 3, ..TestPlan::default() }, |loops| share(device, loops));
     // The queue of a loop without one of its own is there by the time it has answered.
     (0..3).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
-    knobs.changes.lock().push(Change::Resized { blocks: 77 });
+    knobs.changes.lock().push(DeviceChange::Resized { blocks: 77 });
     (0..2).for_each(|on_loop| drop(rig.read(on_loop, 0, 1)));
     for on_loop in 0..3 {
-        assert_eq!(rig.change(on_loop), Change::Resized { blocks: 77 });
+        assert_eq!(rig.change(on_loop), DeviceChange::Resized { blocks: 77 });
     }
     rig.end();
     let mut one = SharedUser::new();
     let mut sharers = [one.join(), one.join()];
-    one.knobs.changes.lock().extend([1, 2, 3].map(|blocks| Change::Resized { blocks }));
-    one.knobs.changes.lock().push(Change::Gone);
+    one.knobs.changes.lock().extend([1, 2, 3].map(|blocks| DeviceChange::Resized { blocks }));
+    one.knobs.changes.lock().push(DeviceChange::Gone);
     one.turns(2);
     for sharer in &mut sharers {
-        assert_eq!(
-            [sharer.change(), sharer.change()],
-            [Some(Change::Resized { blocks: 3 }), Some(Change::Gone)],
-            "the last size"
-        );
-        assert_eq!(sharer.change(), None);
+        assert_eq!(sharer.change(), Some(DeviceChange::Resized { blocks: 3 }), "the last size");
+        assert_eq!([sharer.change(), sharer.change()], [Some(DeviceChange::Gone), None]);
     }
 }
 
@@ -289,9 +286,9 @@ fn a_device_that_is_gone_leaves_the_others_of_its_loop() {
     let mut gone = one.join();
     let first = std::mem::replace(&mut one.device, other);
     let (mut kept, mut done) = (one.join(), Vec::new());
-    one.knobs.changes.lock().push(Change::Gone);
+    one.knobs.changes.lock().push(DeviceChange::Gone);
     one.turns(2);
-    assert_eq!((gone.change(), kept.change()), (Some(Change::Gone), None));
+    assert_eq!((gone.change(), kept.change()), (Some(DeviceChange::Gone), None));
     kept.submit(&mut one.reads(0..3));
     one.turns(3);
     kept.reap(&mut done);

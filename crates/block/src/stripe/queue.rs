@@ -2,7 +2,7 @@
 
 use super::members::Members;
 use crate::check;
-use crate::device::{BlockQueue, Change, Presence};
+use crate::device::{BlockQueue, DeviceChange, Presence};
 use crate::error::Error;
 use crate::limits::STRIPE_QUEUE_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -179,30 +179,30 @@ impl StripeQueue {
     }
 
     /// Returns the meaning of a member's change for the stripe.
-    fn changed(&mut self, member: usize, change: Change) -> Option<Change> {
+    fn changed(&mut self, member: usize, change: DeviceChange) -> Option<DeviceChange> {
         match change {
-            Change::Resized { .. } => self.resized(),
-            Change::Away => {
+            DeviceChange::Resized { .. } => self.resized(),
+            DeviceChange::Away => {
                 self.members[member].away = true;
-                (!core::mem::replace(&mut self.told_away, true)).then_some(Change::Away)
+                (!core::mem::replace(&mut self.told_away, true)).then_some(DeviceChange::Away)
             }
-            Change::Back => {
+            DeviceChange::Back => {
                 self.members[member].away = false;
                 if self.members.iter().any(|member| member.away) {
                     return None;
                 }
                 self.told_away = false;
-                Some(Change::Back)
+                Some(DeviceChange::Back)
             }
-            Change::Access(_) => Some(Change::Access(self.shared.access_state())),
-            Change::Gone => Some(Change::Gone),
+            DeviceChange::Access(_) => Some(DeviceChange::Access(self.shared.access_state())),
+            DeviceChange::Gone => Some(DeviceChange::Gone),
         }
     }
 
-    fn resized(&mut self) -> Option<Change> {
+    fn resized(&mut self) -> Option<DeviceChange> {
         let blocks = self.shared.blocks();
         (core::mem::replace(&mut self.blocks, blocks) != blocks)
-            .then_some(Change::Resized { blocks })
+            .then_some(DeviceChange::Resized { blocks })
     }
 }
 
@@ -291,7 +291,7 @@ impl BlockQueue for StripeQueue {
         self.members.iter_mut().map(|member| member.queue.overdue(given_back)).sum()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         for member in 0..self.members.len() {
             while let Some(change) = self.members[member].queue.change() {
                 if let Some(told) = self.changed(member, change) {

@@ -1,7 +1,7 @@
 //! Over members that note what they are given, and that change when a test says so.
 
 use super::*;
-use crate::device::Change;
+use crate::device::DeviceChange;
 use crate::filter::Filter;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::owners::Owners;
@@ -26,7 +26,7 @@ struct MemberState {
     given: Vec<Given>,
     /// Blocks, if others than the RAM disk has.
     blocks: Option<u64>,
-    changes: Vec<Change>,
+    changes: Vec<DeviceChange>,
     presence: Presence,
     /// Outcome of every operation, which is not executed.
     outcome: Option<Outcome>,
@@ -55,14 +55,14 @@ impl Watched {
         self.0.owners.wake_all();
     }
 
-    fn change(&self, change: Change) {
+    fn change(&self, change: DeviceChange) {
         self.set(|state| {
             match change {
-                Change::Resized { blocks } => state.blocks = Some(blocks),
-                Change::Away => state.presence = Presence::Away,
-                Change::Back => state.presence = Presence::Here,
-                Change::Gone => state.presence = Presence::Gone,
-                Change::Access(_) => {}
+                DeviceChange::Resized { blocks } => state.blocks = Some(blocks),
+                DeviceChange::Away => state.presence = Presence::Away,
+                DeviceChange::Back => state.presence = Presence::Here,
+                DeviceChange::Gone => state.presence = Presence::Gone,
+                DeviceChange::Access(_) => {}
             }
             state.changes.push(change);
         });
@@ -120,7 +120,7 @@ impl BlockQueue for MemberQueue {
         self.inner.in_flight() + self.ended.len()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let change = self.member.state.lock().changes.get(self.told).copied()?;
         self.told += 1;
         Some(change)
@@ -269,22 +269,22 @@ fn changes_of_members_are_told() {
     let (device, members) = stripe();
     let rig = Rig::new(&device, TestPlan::default());
     assert_eq!((device.geometry().blocks, device.presence()), (3 * 2048, Presence::Here));
-    members[0].change(Change::Resized { blocks: 4096 });
-    members[1].change(Change::Resized { blocks: 1023 });
+    members[0].change(DeviceChange::Resized { blocks: 4096 });
+    members[1].change(DeviceChange::Resized { blocks: 1023 });
     assert_eq!(
         rig.change(0),
-        Change::Resized { blocks: 3 * 1016 },
+        DeviceChange::Resized { blocks: 3 * 1016 },
         "the smallest counts, and whole chunks of it"
     );
-    members[0].change(Change::Away);
-    assert_eq!((rig.change(0), device.presence()), (Change::Away, Presence::Away));
-    members[2].change(Change::Away);
-    members[0].change(Change::Back);
+    members[0].change(DeviceChange::Away);
+    assert_eq!((rig.change(0), device.presence()), (DeviceChange::Away, Presence::Away));
+    members[2].change(DeviceChange::Away);
+    members[0].change(DeviceChange::Back);
     assert_eq!(device.presence(), Presence::Away, "the other one is still away");
-    members[2].change(Change::Back);
-    assert_eq!((rig.change(0), device.presence()), (Change::Back, Presence::Here));
-    members[1].change(Change::Gone);
-    assert_eq!((rig.change(0), device.presence()), (Change::Gone, Presence::Gone));
+    members[2].change(DeviceChange::Back);
+    assert_eq!((rig.change(0), device.presence()), (DeviceChange::Back, Presence::Here));
+    members[1].change(DeviceChange::Gone);
+    assert_eq!((rig.change(0), device.presence()), (DeviceChange::Gone, Presence::Gone));
     rig.end();
 }
 

@@ -1,7 +1,7 @@
 //! A queue that changes to other filters when they are exchanged.
 
 use super::state::SwitchState;
-use crate::device::{BlockQueue, Change, InPlace};
+use crate::device::{BlockQueue, DeviceChange, InPlace};
 use crate::error::Error;
 use crate::op::{Completion, Op};
 use std::collections::VecDeque;
@@ -87,7 +87,7 @@ impl BlockQueue for SwitchQueue {
         self.queue.holds_back()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.queue.change()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::plan::TestPlan;
 use super::worker::{Command, TestOp, TestOutcome, Worker};
-use crate::device::{BlockDevice, Change, Features, Geometry};
+use crate::device::{BlockDevice, DeviceChange, Features, Geometry};
 use crate::op::{OpKind, Outcome};
 use crate::status::StatusKind;
 use core::cell::Cell;
@@ -175,7 +175,7 @@ impl Rig {
     ///
     /// # Panics
     /// If there is none.
-    pub fn change(&self, on_loop: usize) -> Change {
+    pub fn change(&self, on_loop: usize) -> DeviceChange {
         let (reply, change) = channel();
         let _ = self.ends[on_loop].commands.send(Command::Change(reply));
         self.ends[on_loop].wake();

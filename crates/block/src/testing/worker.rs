@@ -1,7 +1,7 @@
 //! The end of a [`super::Rig`] that lives on an event loop: it owns the queue, and holds it to its
 //! word.
 
-use crate::device::{BlockDevice, BlockQueue, Change};
+use crate::device::{BlockDevice, BlockQueue, DeviceChange};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::StatusKind;
 use std::collections::{HashMap, VecDeque};
@@ -42,7 +42,7 @@ pub(super) enum Command {
     /// back.
     Reopen(Sender<()>),
     /// Tell the next change of the device.
-    Change(Sender<Change>),
+    Change(Sender<DeviceChange>),
     End,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Worker {
     asked: HashMap<u64, (OpKind, u64, u32, Vec<usize>)>,
     done: Vec<Completion>,
     reopened: Option<Sender<()>>,
-    wants_change: Option<Sender<Change>>,
+    wants_change: Option<Sender<DeviceChange>>,
 }
 
 impl Worker {

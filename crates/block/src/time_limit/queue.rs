@@ -3,7 +3,7 @@
 use super::health::Health;
 use super::memory::OwnMemory;
 use super::under_way::UnderWay;
-use crate::device::{BlockQueue, Change, InPlace};
+use crate::device::{BlockQueue, DeviceChange, InPlace};
 use crate::filter::{QueueFilter, Relay};
 use crate::limits::TIME_LIMIT_QUEUE_OPS;
 use crate::op::{Completion, Op};
@@ -150,10 +150,10 @@ impl QueueFilter for TimeLimitedQueue {
         self.under_way.overdue
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let away = self.health.is_hung();
         if core::mem::replace(&mut self.told_away, away) != away {
-            return Some(if away { Change::Away } else { Change::Back });
+            return Some(if away { DeviceChange::Away } else { DeviceChange::Back });
         }
         self.relay.inner.change()
     }

@@ -2,7 +2,7 @@
 
 use super::limited;
 use crate::{
-    AccessState, BlockQueue, Change, Completion, Device, Op, OpKind, OpenOptions, Outcome,
+    AccessState, BlockQueue, Completion, Device, DeviceChange, Op, OpKind, OpenOptions, Outcome,
     Presence, Status, StatusKind, open,
 };
 use core::cell::RefCell;
@@ -22,7 +22,7 @@ struct UserLog {
     ops: VecDeque<Op>,
     cancel: Vec<u64>,
     done: Vec<Completion>,
-    changes: Vec<Change>,
+    changes: Vec<DeviceChange>,
     overdue: usize,
     given_back: Vec<Segments>,
     in_flight: usize,
@@ -138,7 +138,7 @@ fn what_hangs_is_answered_at_the_limit_and_its_memory_comes_when_the_device_give
     );
     stage.users[0].2.borrow_mut().given_back.clear();
     assert_eq!(stage.pool_bytes(), 0);
-    assert_eq!(stage.users[0].2.borrow().changes, [Change::Away, Change::Back]);
+    assert_eq!(stage.users[0].2.borrow().changes, [DeviceChange::Away, DeviceChange::Back]);
 }
 
 #[test]
@@ -154,14 +154,14 @@ fn nothing_passes_an_overdue_operation_on_any_queue() {
             assert_eq!(stage.ended(user), [(name, REFUSED, kind != OpKind::Flush)]);
         }
     }
-    assert_eq!(stage.users[1].2.borrow().changes, [Change::Away]);
+    assert_eq!(stage.users[1].2.borrow().changes, [DeviceChange::Away]);
     stage.run(Duration::from_secs(60));
     stage.put(1, 6, WRITE);
     assert_eq!(
         (stage.ended(1), stage.device.presence()),
         (vec![(6, Outcome::SUCCESS, true)], Presence::Here)
     );
-    assert_eq!(stage.users[1].2.borrow().changes, [Change::Away, Change::Back]);
+    assert_eq!(stage.users[1].2.borrow().changes, [DeviceChange::Away, DeviceChange::Back]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use weft_block::filter::Filter;
 use weft_block::mirror::{LegSource, admin};
 use weft_block::testing::{Rig, TestPlan};
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Device, Error, ErrorKind, Op, OpKind, OpenOptions,
-    Opening, Outcome, Presence, Status, StatusKind, open,
+    BlockDevice, BlockQueue, Completion, Device, DeviceChange, Error, ErrorKind, Op, OpKind,
+    OpenOptions, Opening, Outcome, Presence, Status, StatusKind, open,
 };
 use weft_io::{DriverId, Handle};
 
@@ -225,8 +225,9 @@ impl BlockQueue for Queue {
         self.held.len() + self.inner.in_flight()
     }
 
-    fn change(&mut self) -> Option<Change> {
-        (self.of.is_lost() && !core::mem::replace(&mut self.is_told, true)).then_some(Change::Gone)
+    fn change(&mut self) -> Option<DeviceChange> {
+        (self.of.is_lost() && !core::mem::replace(&mut self.is_told, true))
+            .then_some(DeviceChange::Gone)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::library::CephLibrary;
 use super::types::{IoContextHandle, RadosHandle};
 use super::{c_string, check, text};
-use crate::url::Access;
+use crate::url::CephAccess;
 use core::ffi::c_char;
 use core::ptr::{null, null_mut};
 use core::time::Duration;
@@ -43,7 +43,7 @@ impl RadosClient {
     /// static buffer for it.
     pub(crate) fn configured(
         library: &'static CephLibrary,
-        access: &Access,
+        access: &CephAccess,
         limit: Duration,
     ) -> Result<Unconnected, i32> {
         let mut handle = null_mut();
@@ -55,7 +55,7 @@ impl RadosClient {
         Ok(Unconnected(cluster))
     }
 
-    fn configure(&self, access: &Access, limit: Duration) -> Result<(), i32> {
+    fn configure(&self, access: &CephAccess, limit: Duration) -> Result<(), i32> {
         let file = access.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
         let file = file.as_ref().map_or(null(), |path| path.as_ptr());
         // SAFETY: the client is not connected; the string lives until the call returns, and null

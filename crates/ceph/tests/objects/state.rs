@@ -2,7 +2,7 @@
 
 use super::client;
 use std::time::Duration;
-use weft_ceph::{Access, ObjectError, Objects};
+use weft_ceph::{CephAccess, ObjectError, Objects};
 use weft_testing::ceph::CephCluster;
 
 const MOST: usize = 1 << 16;
@@ -133,8 +133,8 @@ fn names_are_what_they_are() {
 #[test]
 fn pools_and_namespaces_are_apart() {
     let Some(cluster) = CephCluster::shared() else { return };
-    let access = Access { conf: Some(cluster.conf()), id: Some("user".into()), keyring: None };
-    let open = |access: &Access, pool, namespace| {
+    let access = CephAccess { conf: Some(cluster.conf()), id: Some("user".into()), keyring: None };
+    let open = |access: &CephAccess, pool, namespace| {
         Objects::open(access, pool, namespace, Duration::from_secs(60))
     };
     let (here, there) =
@@ -147,7 +147,7 @@ fn pools_and_namespaces_are_apart() {
     assert_eq!(here.read("one", MOST), Ok(Some((1, b"here".to_vec()))));
     let said = open(&access, "absent", "").err().expect("there is no such pool").to_string();
     assert!(said.contains("ceph osd pool ls"), "{said}");
-    let reader = open(&Access { id: Some("reader".into()), ..access }, "rbd", "here").unwrap();
+    let reader = open(&CephAccess { id: Some("reader".into()), ..access }, "rbd", "here").unwrap();
     assert_eq!(reader.read("one", MOST), Ok(Some((1, b"here".to_vec()))));
     for refused in
         [reader.replace("one", 1, b"x").err(), reader.set_attribute("one", "a", b"").err()]

@@ -1,7 +1,7 @@
 //! Sizes that change, snapshots, and users who may only read.
 
 use super::image::{open, rig};
-use weft_block::{Change, OpKind, StatusKind};
+use weft_block::{DeviceChange, OpKind, StatusKind};
 use weft_testing::ceph::CephCluster;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -32,7 +32,7 @@ fn another_size_is_told_under_load() {
             &["resize", "--allow-shrink", "--no-progress", "--size", size, &image],
         );
         for on_loop in 0..2 {
-            assert_eq!(rig.change(on_loop), Change::Resized { blocks: bytes / 512 });
+            assert_eq!(rig.change(on_loop), DeviceChange::Resized { blocks: bytes / 512 });
         }
         assert_eq!(rig.geometry().bytes(), bytes);
         rig.write(0, bytes / 512 - 1, &[8; 512]);
@@ -58,7 +58,7 @@ fn the_last_block_of_an_odd_size_can_only_be_read() {
         rig.fails(0, rig.request(kind, 1952, data), StatusKind::WriteProtected);
     }
     cluster.run("rbd", &["resize", "--no-progress", "--size", "1000960B", &image]);
-    assert_eq!(rig.change(0), Change::Resized { blocks: 1955 });
+    assert_eq!(rig.change(0), DeviceChange::Resized { blocks: 1955 });
     assert_eq!(rig.geometry().padding_bytes, 0);
     rig.write(0, 1954, &[6; 512]);
     assert_eq!(rig.read(1, 1953, 2), [[0; 512], [6; 512]].concat());

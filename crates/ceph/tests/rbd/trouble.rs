@@ -4,7 +4,7 @@
 use super::image::{open, rig};
 use std::time::Duration;
 use weft_block::testing::Rig;
-use weft_block::{Change, ErrorKind, OpKind, Outcome, Presence, StatusKind};
+use weft_block::{DeviceChange, ErrorKind, OpKind, Outcome, Presence, StatusKind};
 use weft_ceph::RbdUrl;
 use weft_testing::ceph::CephCluster;
 
@@ -88,7 +88,7 @@ fn a_client_that_is_shut_out_says_so() {
         StatusKind::Path,
         "it was sent, and nobody says that it was not executed"
     );
-    assert_eq!(rig.change(0), Change::Gone);
+    assert_eq!(rig.change(0), DeviceChange::Gone);
     let answer = rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 4096])]).remove(0);
     assert!(
         matches!(answer.outcome, Outcome::NotSent(status) if status.kind == StatusKind::Path),

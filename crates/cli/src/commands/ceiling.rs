@@ -21,7 +21,7 @@ use weft_endpoint::limits::IN_CAPSULE_BYTES;
 use weft_io::cpu_usage::Usage;
 use weft_proto::nvme::types::Nqn;
 use weft_server::psk;
-use weft_tls::Server;
+use weft_tls::TlsAcceptor;
 
 /// Options of `weft ceiling`.
 #[derive(Args, Debug)]
@@ -74,7 +74,7 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
     Ok(serve(listener, &memory, secure, &stop)?)
 }
 
-fn accepting(server: Server) -> Secure {
+fn accepting(server: TlsAcceptor) -> Secure {
     Secure::new(move |stream| {
         server.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other)
     })

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::{HostIdentity, Identities};
-use weft_proto::nvme::auth::{Hash, Secret};
+use weft_proto::nvme::auth::{DhchapSecret, Hash};
 use weft_server::dhchap;
 use weft_server::secret::{create_private, hexadecimal, named_file};
 use weft_server::values::parse_nqn;
@@ -80,7 +80,7 @@ pub fn check(args: &CheckDhchapKeyArgs) -> Result<(), Failure> {
 }
 
 impl GenDhchapKeyArgs {
-    fn make(&self) -> Result<Secret, Failure> {
+    fn make(&self) -> Result<DhchapSecret, Failure> {
         let hash = Hash::of(self.hmac);
         let bytes = self.bytes(hash)?;
         let key = match &self.secret {
@@ -92,8 +92,8 @@ impl GenDhchapKeyArgs {
             }
         };
         let secret = match hash {
-            None => Secret::of_key(&key, None),
-            Some(hash) => Secret::bound(&key, hash, self.name()?.as_str()),
+            None => DhchapSecret::of_key(&key, None),
+            Some(hash) => DhchapSecret::bound(&key, hash, self.name()?.as_str()),
         };
         secret.ok_or_else(|| Failure::of(ErrorKind::Usage, "a secret has 32, 48 or 64 bytes"))
     }
@@ -169,10 +169,10 @@ mod tests {
                 .unwrap()
         };
         let key: Vec<u8> = (0..32).collect();
-        assert!(given(0) == Secret::of_key(&key, None).unwrap());
+        assert!(given(0) == DhchapSecret::of_key(&key, None).unwrap());
         assert!(
-            given(1) == Secret::bound(&key, Hash::Sha256, HOST).unwrap()
-                && given(1) != Secret::of_key(&key, Some(Hash::Sha256)).unwrap()
+            given(1) == DhchapSecret::bound(&key, Hash::Sha256, HOST).unwrap()
+                && given(1) != DhchapSecret::of_key(&key, Some(Hash::Sha256)).unwrap()
         );
         assert!(named_file("--secret @FILE", &digits).is_err());
         std::fs::remove_file(path).unwrap();

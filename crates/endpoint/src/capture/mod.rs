@@ -19,7 +19,7 @@ mod tap;
 mod writer;
 
 pub(crate) use capsules::CapsuleTap;
-pub use record::Outcome;
+pub use record::CaptureOutcome;
 pub use tap::Start;
 pub(crate) use tap::{Boundary, Tap};
 
@@ -96,7 +96,7 @@ impl Capture {
     ///
     /// # Errors
     /// Writing has failed.
-    pub fn end(&self) -> Result<Outcome, Error> {
+    pub fn end(&self) -> Result<CaptureOutcome, Error> {
         self.0.shared.over.store(true, Ordering::Release);
         if let Some(writer) = self.0.writer.lock().take() {
             let _ = writer.join();
@@ -107,7 +107,7 @@ impl Capture {
     }
 
     /// Returns the outcome, once the capture is over.
-    pub fn outcome(&self) -> Option<Result<Outcome, Error>> {
+    pub fn outcome(&self) -> Option<Result<CaptureOutcome, Error>> {
         let outcome = self.0.shared.outcome.lock().clone()?;
         Some(outcome.map_err(|why| Error::new(ErrorKind::Io, why)))
     }

@@ -45,7 +45,7 @@ pub(super) struct Bytes {
 
 /// Outcome of a capture.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CaptureOutcome {
     /// Why it ended.
     pub why: &'static str,
     /// Packets in the file.
@@ -68,7 +68,7 @@ pub(super) struct SharedCapture {
     pub(super) dropped: AtomicU64,
     pub(super) taps: AtomicUsize,
     pub(super) next: AtomicU32,
-    pub(super) outcome: Lock<Option<Result<Outcome, String>>>,
+    pub(super) outcome: Lock<Option<Result<CaptureOutcome, String>>>,
 }
 
 impl SharedCapture {

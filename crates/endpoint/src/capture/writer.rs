@@ -2,7 +2,7 @@
 
 use super::file::CaptureFile;
 use super::flow::{Flow, Packets, Wanted};
-use super::record::{Outcome, Record, SharedCapture, What};
+use super::record::{CaptureOutcome, Record, SharedCapture, What};
 use crate::limits::CAPTURE_LOOK_MS;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Writer {
         self.shared.over.store(true, Ordering::Release);
         let outcome = ended.and_then(|ending| self.finish(ending));
         match &outcome {
-            Ok(Outcome { why, packets, bytes, dropped, withheld_bytes }) => {
+            Ok(CaptureOutcome { why, packets, bytes, dropped, withheld_bytes }) => {
                 let lagged = match dropped {
                     0 => String::new(),
                     n => format!("; {n} packets were dropped, as writing lagged behind"),
@@ -148,10 +148,10 @@ impl Writer {
         Ok(has_room)
     }
 
-    fn finish(&mut self, ending: Ending) -> Result<Outcome, Error> {
+    fn finish(&mut self, ending: Ending) -> Result<CaptureOutcome, Error> {
         let dropped = self.shared.dropped.load(Ordering::Acquire);
         self.file.finish([self.start, now()], self.packets + dropped, dropped)?;
-        Ok(Outcome {
+        Ok(CaptureOutcome {
             why: ending.text(),
             packets: self.packets,
             bytes: self.file.bytes(),

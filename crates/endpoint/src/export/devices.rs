@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::limit::{Rate, with_rate};
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Geometry, InPlace, Op, Outcome, Status,
-    StatusKind, spare,
+    BlockDevice, BlockQueue, Completion, DeviceChange, Error, Geometry, InPlace, Op, Outcome,
+    Status, StatusKind, spare,
 };
 use weft_io::{DriverId, Handle, Segments};
 
@@ -285,7 +285,7 @@ impl OpenDevices {
     }
 
     /// The next unreported change of a device.
-    pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
+    pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, DeviceChange)> {
         self.devices
             .iter_mut()
             .find_map(|open| Some((Arc::clone(&open.device), open.queue.change()?)))

@@ -3,18 +3,18 @@
 use crate::limits::AUTHENTICATION_GROUP_BITS;
 use std::collections::BTreeMap;
 use std::fmt;
-use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret, SecureChannel};
+use weft_proto::nvme::auth::{ControllerKeys, DhchapSecret, Group, Hash, SecureChannel};
 use weft_proto::nvme::types::Nqn;
 
 /// Demands of a subsystem on all its hosts.
 #[derive(Clone, PartialEq)]
 pub struct Authentication {
     /// The secrets of hosts by their names; several while one is changed.
-    pub hosts: BTreeMap<Nqn, Vec<Secret>>,
+    pub hosts: BTreeMap<Nqn, Vec<DhchapSecret>>,
     /// Those of all hosts that are not among them. With none, such hosts are refused.
-    pub others: Vec<Secret>,
+    pub others: Vec<DhchapSecret>,
     /// The secret of the subsystem's controllers, by which they prove to hosts who they are.
-    pub controller: Option<Secret>,
+    pub controller: Option<DhchapSecret>,
     /// Hash functions that are accepted, the preferred one first.
     pub hashes: Vec<Hash>,
     /// Diffie-Hellman groups that are accepted, the preferred one first.
@@ -45,7 +45,7 @@ impl Default for Authentication {
 
 impl Authentication {
     /// The secrets of all hosts.
-    pub fn all_secrets(&self) -> impl Iterator<Item = &Secret> {
+    pub fn all_secrets(&self) -> impl Iterator<Item = &DhchapSecret> {
         self.hosts.values().flatten().chain(&self.others)
     }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_host_has_its_own_secrets_or_those_of_others() {
-        let secret = |byte| Secret::of_key(&[byte; 32], None).unwrap();
+        let secret = |byte| DhchapSecret::of_key(&[byte; 32], None).unwrap();
         let hosts = BTreeMap::from([(nqn("one"), vec![secret(1), secret(2)])]);
         let demanded =
             Authentication { hosts, others: vec![secret(3)], ..Authentication::default() };

@@ -8,16 +8,16 @@ use std::str::FromStr;
 /// Up to `MAX` printable ASCII characters, at least one, with no space at either end: names that
 /// NVMe and SCSI fill up with spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Printable<const MAX: usize>(String);
+pub struct PrintableName<const MAX: usize>(String);
 
-impl<const MAX: usize> Printable<MAX> {
+impl<const MAX: usize> PrintableName<MAX> {
     /// The characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl<const MAX: usize> FromStr for Printable<MAX> {
+impl<const MAX: usize> FromStr for PrintableName<MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -29,7 +29,7 @@ impl<const MAX: usize> FromStr for Printable<MAX> {
     }
 }
 
-impl<const MAX: usize> fmt::Display for Printable<MAX> {
+impl<const MAX: usize> fmt::Display for PrintableName<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -76,9 +76,9 @@ impl fmt::Display for Naa {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubsystemNumbers {
     /// Serial number (SN); `None`: one that is made of the name.
-    pub serial: Option<Printable<20>>,
+    pub serial: Option<PrintableName<20>>,
     /// Model number (MN); `None`: weft.
-    pub model: Option<Printable<40>>,
+    pub model: Option<PrintableName<40>>,
     /// I/O queues that a controller may have at most, up to
     /// [`weft_proto::limits::IO_QUEUES_CONFIGURED_MAX`]; `None`:
     /// [`weft_proto::limits::IO_QUEUES_MAX`].
@@ -90,15 +90,15 @@ pub struct SubsystemNumbers {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiIdentity {
     /// Unit serial number (VPD page 80h).
-    pub serial: Option<Printable<36>>,
+    pub serial: Option<PrintableName<36>>,
     /// T10 vendor identification.
-    pub vendor: Option<Printable<8>>,
+    pub vendor: Option<PrintableName<8>>,
     /// Product identification.
-    pub product: Option<Printable<16>>,
+    pub product: Option<PrintableName<16>>,
     /// NAA identifier, by which Linux and multipath know a disk first.
     pub naa: Option<Naa>,
     /// T10 vendor ID based designator; `None`: made of vendor, product and serial number.
-    pub t10_id: Option<Printable<64>>,
+    pub t10_id: Option<PrintableName<64>>,
 }
 
 impl ScsiIdentity {
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn names_are_printable_and_fit() {
         for text in ["a", "SPDK bdev", &"x".repeat(20)] {
-            assert_eq!(text.parse::<Printable<20>>().unwrap().as_str(), text);
+            assert_eq!(text.parse::<PrintableName<20>>().unwrap().as_str(), text);
         }
         for text in ["", " a", "a ", "é", "a\n", "a\tb", &"x".repeat(21)] {
-            let said = text.parse::<Printable<20>>().unwrap_err();
+            let said = text.parse::<PrintableName<20>>().unwrap_err();
             assert!(
                 said.ends_with("is not 1 to 20 printable ASCII characters without spaces around")
             );

@@ -289,8 +289,12 @@ impl LiveInventory {
 
     /// A queue of a device reported a change: updates the inventory, and notifies all exports that
     /// serve it.
-    pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: weft_block::Change) {
-        use weft_block::Change::{Access, Away, Back, Gone, Resized};
+    pub(crate) fn device_changed(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        change: weft_block::DeviceChange,
+    ) {
+        use weft_block::DeviceChange::{Access, Away, Back, Gone, Resized};
         match change {
             Resized { .. } | Away | Back | Access(_) => self.look_at_devices(),
             Gone => self.log(self.change(|builder| {

@@ -34,7 +34,7 @@ pub use builder::InventoryBuilder;
 pub use change::Change;
 pub use claims::{ControllerClaim, ControllerClaims};
 pub use configured::{NamespaceConfig, SubsystemConfig};
-pub use disk_names::{Naa, Printable, ScsiIdentity, SubsystemNumbers};
+pub use disk_names::{Naa, PrintableName, ScsiIdentity, SubsystemNumbers};
 pub use error::InventoryError;
 pub use identifier_owners::Forgotten;
 pub(crate) use identifier_owners::IdentifierRefusal;

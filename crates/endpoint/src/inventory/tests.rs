@@ -306,7 +306,7 @@ fn followers_hear_of_each_change_once_and_in_order() {
     live.look_at_devices();
     assert_eq!((listening.0.lock().len(), live.now().generation()), (100, 101));
     let device = Arc::clone(&live.now().named("one").unwrap().device);
-    live.device_changed(&device, weft_block::Change::Gone);
+    live.device_changed(&device, weft_block::DeviceChange::Gone);
     assert_eq!(live.now().named("one").unwrap().presence, Presence::Gone);
     live.look_at_devices();
     assert_eq!(live.now().named("one").unwrap().presence, Presence::Gone, "it does not come back");

@@ -6,21 +6,15 @@
 //!
 //! [`StreamEngine`]: weft_proto::stream::StreamEngine
 
-mod abandoned;
-mod clock;
 mod gather;
 mod handler;
 mod linger;
 mod link;
 mod payload;
 mod progress;
-mod receive;
 mod scratch;
 mod share;
-mod stall;
 mod stream;
-mod tapped;
-mod transmit;
 
 pub use handler::{Flow, Handler, Pieces};
 pub use link::Link;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::inventory::SubsystemConfig;
-use crate::statistics::{ConnectionName, Kind};
+use crate::statistics::{ConnectionName, OperationKind};
 use weft_block::OpenOptions;
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::stream::Tag;
@@ -27,8 +27,8 @@ fn a_report_survives_its_json() {
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for failed in [false, true] {
-        meter.start(Tag(0), Kind::Other);
-        meter.of(Tag(0), Kind::Read, 0, 4096);
+        meter.start(Tag(0), OperationKind::Other);
+        meter.of(Tag(0), OperationKind::Read, 0, 4096);
         meter.end(Tag(0), failed);
     }
     let report = Report::of(&inventory, &[]);
@@ -62,8 +62,8 @@ fn rates_are_differences_over_time() {
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for _ in 0..100 {
-        meter.start(Tag(0), Kind::Write);
-        meter.of(Tag(0), Kind::Write, 0, 512);
+        meter.start(Tag(0), OperationKind::Write);
+        meter.of(Tag(0), OperationKind::Write, 0, 512);
         meter.end(Tag(0), false);
     }
     let mut after = Report::of(&inventory, &[]);

@@ -2,7 +2,7 @@
 //! and the thread that writes state files.
 
 use super::ReservationFollower;
-use super::pending::Pending;
+use super::pending::PendingChange;
 use super::pool::Pool;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -23,7 +23,7 @@ impl Common {
 
     /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any
     /// of them.
-    pub(super) fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    pub(super) fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<PendingChange>) {
         let followers: Vec<_> = {
             let mut followers = self.followers.lock();
             followers.retain(|follower| follower.strong_count() > 0);

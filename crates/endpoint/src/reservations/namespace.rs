@@ -3,7 +3,7 @@
 use super::common::Common;
 use super::file::StateFile;
 use super::group::{InGroup, Loaded};
-use super::pending::{Answer, Done, Pending};
+use super::pending::{Answer, Done, PendingChange};
 use crate::refusals::Refusals;
 use std::sync::{Arc, mpsc};
 use uuid::Uuid;
@@ -11,7 +11,9 @@ use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::ReservationStep;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Changes, Operation, Refusal, ReservationState, Reservations};
+use weft_proto::reservation::{
+    Changes, ReservationRefusal, ReservationRequest, ReservationState, Reservations,
+};
 
 /// Changes that could not be stored, for the log.
 static NOT_STORED: Refusals = Refusals::of_errors();
@@ -54,14 +56,14 @@ impl NamespaceReservations {
 
     /// Executes an operation and answers, sooner or later. What may have to wait is done on another
     /// thread.
-    pub(crate) fn execute(self: &Arc<Self>, operation: Operation, answer: Answer) {
+    pub(crate) fn execute(self: &Arc<Self>, operation: ReservationRequest, answer: Answer) {
         self.execute_as(operation, None, answer);
     }
 
     /// The same for a host that has proved this name, with which its registration is stored.
     pub(crate) fn execute_as(
         self: &Arc<Self>,
-        operation: Operation,
+        operation: ReservationRequest,
         proven: Option<Nqn>,
         answer: Answer,
     ) {
@@ -144,10 +146,10 @@ impl NamespaceReservations {
                     "namespace {uuid}: cannot store its reservations, so they stay as they are: {e}"
                 )
             });
-            return answer(Err(Refusal::NotStored));
+            return answer(Err(ReservationRefusal::NotStored));
         }
         self.shared.install(next, &changes);
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(PendingChange::default());
         pending.attach(Box::new(move || answer(Ok(()))));
         self.common.tell(self.uuid, &changes, &pending);
     }
@@ -160,12 +162,14 @@ impl NamespaceReservations {
 fn prepare(
     step: &ReservationStep,
     now: &Reservations,
-) -> Result<(ReservationState, Changes), Refusal> {
-    if let ReservationStep::Operation { operation: Operation { persist: Some(true), .. }, .. } =
-        step
+) -> Result<(ReservationState, Changes), ReservationRefusal> {
+    if let ReservationStep::Operation {
+        operation: ReservationRequest { persist: Some(true), .. },
+        ..
+    } = step
         && !now.can_persist()
     {
-        return Err(Refusal::CannotPersist);
+        return Err(ReservationRefusal::CannotPersist);
     }
     let mut next = now.look(ReservationState::clone);
     let changes = step.apply(&mut next)?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use weft_block::Error;
 use weft_group::limits::RESERVATION_RETRY_MS;
 use weft_group::reservations::stored::VERSION;
-use weft_group::reservations::{Lane, ReservationRecord};
+use weft_group::reservations::{ReservationRecord, StoreLane};
 
 /// A request to a store.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub trait GroupStore: Send + Sync {
 
     /// Does this, sooner or later. [`Asked::Tell`] holds up nothing else but operations;
     /// namespaces do not wait for each other otherwise either.
-    fn ask(&self, namespace: Uuid, lane: Lane, asked: Asked, answered: Answered);
+    fn ask(&self, namespace: Uuid, lane: StoreLane, asked: Asked, answered: Answered);
 }
 
 /// A store whose calls wait, asked on threads: what other gateways wait for has its own.
@@ -97,11 +97,11 @@ impl GroupStore for OnThreads {
         Uuid::new_v4()
     }
 
-    fn ask(&self, namespace: Uuid, lane: Lane, asked: Asked, answered: Answered) {
+    fn ask(&self, namespace: Uuid, lane: StoreLane, asked: Asked, answered: Answered) {
         let store = Arc::clone(&self.store);
         let pool = match lane {
-            Lane::Operations => &self.operating,
-            Lane::Load | Lane::Readings => &self.reading,
+            StoreLane::Operations => &self.operating,
+            StoreLane::Load | StoreLane::Readings => &self.reading,
         };
         pool.run(Box::new(move || answered(execute(&*store, namespace, &asked))));
     }

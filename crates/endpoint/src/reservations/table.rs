@@ -5,7 +5,7 @@ use super::common::Common;
 use super::file::{Opened, StateFile};
 use super::group::InGroup;
 use super::namespace::{Keeping, NamespaceReservations};
-use super::pending::{Done, Pending};
+use super::pending::{Done, PendingChange};
 use super::store::{GroupStore, OnThreads, SharedStore};
 use crate::identity;
 use std::collections::HashMap;
@@ -151,7 +151,7 @@ impl ReservationTable {
     /// when they are in force, as with [`Self::changed_elsewhere`].
     pub fn missed(&self, done: Done) {
         let all: Vec<_> = self.0.known.lock().values().cloned().collect();
-        let last = Arc::new(Pending::default());
+        let last = Arc::new(PendingChange::default());
         last.attach(done);
         for of in all {
             let last = Arc::clone(&last);

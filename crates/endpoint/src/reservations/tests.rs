@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
-    Action, KeyCheck, Kind, Operation, Refusal, Registrant, ReservationState,
+    Action, KeyCheck, Kind, Registrant, ReservationRefusal, ReservationRequest, ReservationState,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_testing::wait::until;
@@ -56,10 +56,10 @@ fn run(
     by: Registrant,
     action: Action,
     persist: Option<bool>,
-) -> Result<(), Refusal> {
+) -> Result<(), ReservationRefusal> {
     let (sender, receiver) = mpsc::channel();
     of.execute(
-        Operation { by, action, persist },
+        ReservationRequest { by, action, persist },
         Box::new(move |outcome| sender.send(outcome).unwrap()),
     );
     receiver.recv().unwrap()
@@ -70,7 +70,7 @@ fn register(
     by: Registrant,
     key: u64,
     persist: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ReservationRefusal> {
     run(of, by, Action::Register { check: KeyCheck::Ignore, key, all_ports: false }, Some(persist))
 }
 
@@ -118,7 +118,7 @@ fn a_namespace_that_comes_back_finds_its_own_and_another_one_does_not() {
     let other = table.of(Uuid::from_bytes([8; 16])).unwrap();
     assert!(other.shared().look(|state| state.registrations().is_empty()));
     assert_eq!(table.of(UUID).unwrap().shared().look(|state| state.key(&host())), Some(1));
-    assert_eq!(register(&other, host(), 1, true), Err(Refusal::CannotPersist));
+    assert_eq!(register(&other, host(), 1, true), Err(ReservationRefusal::CannotPersist));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_file_that_cannot_be_written_changes_nothing() {
     std::fs::create_dir_all(&in_the_way).unwrap();
     let table = directory.table();
     let of = table.of(UUID).unwrap();
-    assert_eq!(register(&of, host(), 1, true), Err(Refusal::NotStored));
+    assert_eq!(register(&of, host(), 1, true), Err(ReservationRefusal::NotStored));
     assert_eq!(of.shared().look(ReservationState::generation), 0);
     std::fs::remove_dir(&in_the_way).unwrap();
     assert_eq!(register(&of, host(), 1, true), Ok(()));
@@ -174,21 +174,21 @@ fn two_processes_do_not_write_one_file() {
     fill(&first);
     let second = directory.table().of(UUID).unwrap();
     assert!(!second.shared().can_persist());
-    assert_eq!(register(&second, host(), 1, true), Err(Refusal::CannotPersist));
+    assert_eq!(register(&second, host(), 1, true), Err(ReservationRefusal::CannotPersist));
     drop(first);
     assert!(directory.next().shared().can_persist());
 }
 
 /// Keeps what it is told.
 #[derive(Default)]
-struct Export(Lock<Vec<Arc<Pending>>>);
+struct Export(Lock<Vec<Arc<PendingChange>>>);
 
 impl ReservationFollower for Export {
     fn reservations_changed(
         &self,
         _: Uuid,
         _: &weft_proto::reservation::Changes,
-        pending: &Arc<Pending>,
+        pending: &Arc<PendingChange>,
     ) {
         self.0.lock().push(Arc::clone(pending));
     }
@@ -203,7 +203,7 @@ fn an_operation_is_answered_when_the_last_export_is_done() {
     let action = Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false };
     let of = table.of(UUID).unwrap();
     of.execute(
-        Operation { by: host(), action, persist: None },
+        ReservationRequest { by: host(), action, persist: None },
         Box::new(move |outcome| sender.send(outcome).unwrap()),
     );
     for export in &exports {
@@ -217,10 +217,14 @@ fn name(of: &str) -> Nqn {
     Nqn::new(&format!("nqn.2026-01.example.host:{of}")).unwrap()
 }
 
-fn register_as(of: &Arc<NamespaceReservations>, by: &str, key: u64) -> Result<(), Refusal> {
+fn register_as(
+    of: &Arc<NamespaceReservations>,
+    by: &str,
+    key: u64,
+) -> Result<(), ReservationRefusal> {
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: KeyCheck::Ignore, key, all_ports: false };
-    let operation = Operation { by: host(), action, persist: Some(true) };
+    let operation = ReservationRequest { by: host(), action, persist: Some(true) };
     of.execute_as(
         operation,
         Some(name(by)),
@@ -265,13 +269,13 @@ fn the_name_that_a_host_has_proved_outlasts_the_process_and_can_be_forgotten() {
     let of = table.of(UUID).unwrap();
     register(&of, nexus(), 1, true).unwrap();
     assert_eq!(register_as(&of, "a", 5), Ok(()));
-    assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
+    assert_eq!(register_as(&of, "b", 6), Err(ReservationRefusal::Conflict));
     drop((of, table));
     let of = directory.next();
     of.shared().look(|state| {
         assert_eq!((state.proven(&host()), state.key(&host())), (Some(&name("a")), Some(5)))
     });
-    assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
+    assert_eq!(register_as(&of, "b", 6), Err(ReservationRefusal::Conflict));
     let (sender, receiver) = mpsc::channel();
     of.forget(Id128([3; 16]), Box::new(move |outcome| sender.send(outcome).unwrap()));
     assert_eq!(receiver.recv().unwrap(), Ok(()));

@@ -2,17 +2,17 @@
 
 use crate::renewal::Renewed;
 use std::fmt;
-use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostKeys, Secret};
+use weft_proto::nvme::auth::{Concatenation, DhchapSecret, Group, Hash, HostKeys};
 use weft_proto::nvme::types::Nqn;
 
 /// Secrets, and what is accepted.
 #[derive(Clone)]
 pub struct HostSecrets {
     /// This host's, for subsystems that ask for it.
-    pub host: Option<Secret>,
+    pub host: Option<DhchapSecret>,
     /// The controllers'. With it they have to prove who they are, whether they ask for
     /// authentication or not.
-    pub controller: Option<Secret>,
+    pub controller: Option<DhchapSecret>,
     /// Hash functions that are accepted, the preferred one first.
     pub hashes: Vec<Hash>,
     /// Diffie-Hellman groups that are accepted, the preferred one first.

@@ -44,8 +44,8 @@ pub struct ConnectOptions {
     pub keep_alive_ms: u32,
     /// Time limit for opening, from looking up the host's name to a device that can be used.
     pub connect_timeout: Duration,
-    /// Time limit of an I/O command: then it is aborted. After the same time again, but 10 s at most,
-    /// the controller is reset. No admin command may take longer either.
+    /// Time limit of an I/O command: then it is aborted. After the same time again, but 10 s at
+    /// most, the controller is reset. No admin command may take longer either.
     pub io_timeout: Duration,
     /// Time for which a peer that was lost may go on with writes that it has, beyond what it
     /// reports itself: a write whose connection was lost ends when it can no longer be executed.
@@ -65,7 +65,7 @@ pub struct ConnectOptions {
     /// time ends with its memory. Set for legs of mirrors.
     pub in_mirror: bool,
     /// Images of Ceph: as whom to use them where their URL does not say.
-    pub ceph: weft_ceph::Access,
+    pub ceph: weft_ceph::CephAccess,
     /// Images of Ceph: other gateways serve them, too, so that they need their exclusive lock.
     pub ceph_in_group: bool,
     /// Record of the files that local sources create.
@@ -110,7 +110,7 @@ impl Default for ConnectOptions {
             shared: false,
             disk_timeout: Duration::ZERO,
             in_mirror: false,
-            ceph: weft_ceph::Access::default(),
+            ceph: weft_ceph::CephAccess::default(),
             ceph_in_group: false,
             created: None,
             paths: PathOptions::default(),

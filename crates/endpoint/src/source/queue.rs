@@ -14,7 +14,7 @@ use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
+use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
@@ -67,7 +67,7 @@ pub(crate) trait Commands: Sized + 'static {
     ) -> Result<(), String>;
 
     /// A change of the device that was not told yet; asked for until there is none.
-    fn change(&mut self) -> Option<Change>;
+    fn change(&mut self) -> Option<DeviceChange>;
 
     /// What the peer did wrong, if that ended the connection and the link does not know it.
     fn violation(&self, engine: &EngineOf<Self>) -> Option<String> {
@@ -104,7 +104,7 @@ struct QueueState<C: Commands> {
     commands: C,
     lost: LostWrites,
     owner: DriverId,
-    changes: VecDeque<Change>,
+    changes: VecDeque<DeviceChange>,
     /// The owner was not woken for the last of them yet: it is woken once, whenever it takes them.
     is_news: bool,
     /// Operations were left with their owner, as the gate was not open.
@@ -221,7 +221,7 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
         inner.commands.running() + inner.lost.len() + inner.commands.done().len()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.inner.borrow_mut().changes.pop_front()
     }
 }
@@ -269,7 +269,7 @@ impl<C: Commands> QueueState<C> {
             self.commands.connection_ended(link.engine(), on, &mut self.lost);
             self.commands.lost(why);
         }
-        self.add_change(Change::Gone);
+        self.add_change(DeviceChange::Gone);
         self.held = false;
         self.settle(on, id);
     }
@@ -281,7 +281,7 @@ impl<C: Commands> QueueState<C> {
         }
     }
 
-    fn add_change(&mut self, change: Change) {
+    fn add_change(&mut self, change: DeviceChange) {
         self.changes.retain(|earlier| !change.supersedes(*earlier));
         self.changes.push_back(change);
         self.is_news = true;

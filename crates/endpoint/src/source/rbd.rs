@@ -3,7 +3,7 @@
 
 use super::ConnectOptions;
 use weft_block::{Error, ErrorKind, Opening};
-use weft_ceph::{Access, RbdUrl};
+use weft_ceph::{CephAccess, RbdUrl};
 
 /// Begins to open a URL of an image. Takes at most the connect timeout.
 ///
@@ -11,7 +11,7 @@ use weft_ceph::{Access, RbdUrl};
 /// What is wrong with the URL or the options.
 pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     let mut url = RbdUrl::parse(url)?;
-    if url.access == Access::default() {
+    if url.access == CephAccess::default() {
         url.access = options.ceph.clone();
     }
     url.needs_lock = options.ceph_in_group;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kind of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// Reads data.
     Read,
     /// Writes data.
@@ -17,7 +17,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl OperationKind {
     /// All kinds, in order.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Other];
 }
@@ -82,7 +82,7 @@ impl Cell {
 
     /// A command that began ends after `ns` nanoseconds, which belong to the bucket `at`.
     #[inline]
-    pub(super) fn end(&self, kind: Kind, ns: u64, at: Bucket, bytes: u64) {
+    pub(super) fn end(&self, kind: OperationKind, ns: u64, at: Bucket, bytes: u64) {
         self.in_flight.add(u64::MAX);
         let of = &self.kinds[kind as usize];
         of.bytes.add(bytes);
@@ -92,14 +92,14 @@ impl Cell {
 
     /// The command that just ended has failed.
     #[cold]
-    pub(super) fn failed(&self, kind: Kind) {
+    pub(super) fn failed(&self, kind: OperationKind) {
         self.kinds[kind as usize].errors.add(1);
     }
 
     /// Adds the present values to `sum`.
     pub(super) fn add_to(&self, sum: &mut Counts) {
         sum.in_flight = sum.in_flight.wrapping_add(self.in_flight.value());
-        for (of, kind) in self.kinds.iter().zip(Kind::ALL) {
+        for (of, kind) in self.kinds.iter().zip(OperationKind::ALL) {
             let to = sum.of_mut(kind);
             let mut times = Histogram::default();
             times.sum_ns = of.sum_ns.value();
@@ -159,25 +159,25 @@ pub struct Counts {
 
 impl Counts {
     /// The commands of one kind.
-    pub fn of(&self, kind: Kind) -> &KindCounts {
+    pub fn of(&self, kind: OperationKind) -> &KindCounts {
         match kind {
-            Kind::Read => &self.read,
-            Kind::Write => &self.write,
-            Kind::Other => &self.other,
+            OperationKind::Read => &self.read,
+            OperationKind::Write => &self.write,
+            OperationKind::Other => &self.other,
         }
     }
 
-    fn of_mut(&mut self, kind: Kind) -> &mut KindCounts {
+    fn of_mut(&mut self, kind: OperationKind) -> &mut KindCounts {
         match kind {
-            Kind::Read => &mut self.read,
-            Kind::Write => &mut self.write,
-            Kind::Other => &mut self.other,
+            OperationKind::Read => &mut self.read,
+            OperationKind::Write => &mut self.write,
+            OperationKind::Other => &mut self.other,
         }
     }
 
     /// Adds others.
     pub fn merge(&mut self, other: &Self) {
-        Kind::ALL.into_iter().for_each(|kind| self.of_mut(kind).merge(other.of(kind)));
+        OperationKind::ALL.into_iter().for_each(|kind| self.of_mut(kind).merge(other.of(kind)));
         self.in_flight = self.in_flight.wrapping_add(other.in_flight);
     }
 
@@ -207,13 +207,16 @@ mod tests {
     #[test]
     fn what_one_thread_counts_another_reads() {
         let cell = Cell::default();
-        for (kind, bytes) in
-            [(Kind::Read, 4096), (Kind::Read, 4096), (Kind::Write, 512), (Kind::Other, 0)]
-        {
+        for (kind, bytes) in [
+            (OperationKind::Read, 4096),
+            (OperationKind::Read, 4096),
+            (OperationKind::Write, 512),
+            (OperationKind::Other, 0),
+        ] {
             cell.begin();
             cell.end(kind, 5000, Bucket::of(5000), bytes);
         }
-        cell.failed(Kind::Write);
+        cell.failed(OperationKind::Write);
         cell.begin();
         let mut sum = Counts::default();
         std::thread::scope(|scope| scope.spawn(|| cell.add_to(&mut sum)).join().unwrap());

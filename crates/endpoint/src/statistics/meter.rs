@@ -2,7 +2,7 @@
 //! locks, or asks for the time per command once the connection has had its greatest number of
 //! commands in flight.
 
-use super::cell::{Cell, Kind};
+use super::cell::{Cell, OperationKind};
 use super::histogram::Bucket;
 use super::slow::{CommandName, Slow};
 use super::{Connection, ConnectionName, NamespaceName, Statistics};
@@ -17,7 +17,7 @@ struct Flight {
     bytes: u64,
     /// The namespace's number; [`NONE`] until it is known.
     number: u16,
-    kind: Kind,
+    kind: OperationKind,
     open: bool,
 }
 
@@ -95,7 +95,7 @@ impl Meter {
 
     /// A command has arrived.
     #[inline]
-    pub fn start(&mut self, tag: Tag, kind: Kind) {
+    pub fn start(&mut self, tag: Tag, kind: OperationKind) {
         if tag.index() >= self.flights.len() {
             self.flights.resize(tag.index() + 1, Flight::default());
         }
@@ -110,7 +110,7 @@ impl Meter {
     /// A command becomes an operation of `bytes` bytes on the namespace with this number. It may
     /// become several, one after the other.
     #[inline]
-    pub fn of(&mut self, tag: Tag, kind: Kind, number: usize, bytes: u64) {
+    pub fn of(&mut self, tag: Tag, kind: OperationKind, number: usize, bytes: u64) {
         let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else {
             return;
         };

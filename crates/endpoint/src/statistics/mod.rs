@@ -12,7 +12,7 @@ mod meter;
 mod names;
 mod slow;
 
-pub use cell::{Counts, Kind, KindCounts};
+pub use cell::{Counts, KindCounts, OperationKind};
 pub use histogram::{BUCKETS, Histogram, SHORTEST_NS};
 pub use meter::Meter;
 pub use names::{ConnectionName, NamespaceName};

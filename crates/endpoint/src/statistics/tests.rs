@@ -24,8 +24,8 @@ fn at(us: u64) -> Time {
 
 /// A read on the first namespace.
 fn read(meter: &mut Meter, tag: u16, failed: bool) {
-    meter.start(Tag(tag), Kind::Other);
-    meter.of(Tag(tag), Kind::Read, 0, 512);
+    meter.start(Tag(tag), OperationKind::Other);
+    meter.of(Tag(tag), OperationKind::Read, 0, 512);
     meter.end(Tag(tag), failed);
 }
 
@@ -35,10 +35,10 @@ fn a_command_counts_for_its_connection_its_host_and_its_namespace() {
     let mut meter = statistics.enter(name("host"), 2);
     meter.follow([None, Some(namespace(7))].into_iter());
     meter.turn(at(10));
-    meter.start(Tag(0), Kind::Other);
-    meter.of(Tag(0), Kind::Write, 1, 4096);
-    meter.of(Tag(0), Kind::Write, 1, 4096);
-    meter.start(Tag(5), Kind::Other);
+    meter.start(Tag(0), OperationKind::Other);
+    meter.of(Tag(0), OperationKind::Write, 1, 4096);
+    meter.of(Tag(0), OperationKind::Write, 1, 4096);
+    meter.start(Tag(5), OperationKind::Other);
     assert_eq!(
         (
             statistics.connections()[0].counts.in_flight,
@@ -73,11 +73,11 @@ fn what_a_connection_leaves_behind_is_not_in_flight() {
     let mut meter = statistics.enter(name("host"), 4);
     meter.follow([Some(namespace(1))].into_iter());
     for tag in 0..3 {
-        meter.start(Tag(tag), Kind::Read);
-        meter.of(Tag(tag), Kind::Read, 0, 1);
+        meter.start(Tag(tag), OperationKind::Read);
+        meter.of(Tag(tag), OperationKind::Read, 0, 1);
     }
     // A tag that is used again was given up.
-    meter.start(Tag(1), Kind::Read);
+    meter.start(Tag(1), OperationKind::Read);
     assert_eq!(
         (
             statistics.connections()[0].counts.in_flight,

@@ -19,7 +19,7 @@ use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{Authentication, LiveInventory, SubsystemConfig};
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, open};
-use weft_proto::nvme::auth::{Group, Hash, Secret};
+use weft_proto::nvme::auth::{DhchapSecret, Group, Hash};
 use weft_proto::nvme::types::Nqn;
 
 /// A target on two loops, whose subsystem demands something of its hosts.
@@ -105,8 +105,8 @@ fn options(secrets: HostSecrets) -> ConnectOptions {
     }
 }
 
-fn secret(byte: u8) -> Secret {
-    Secret::of_key(&[byte; 48], Some(Hash::Sha384)).unwrap()
+fn secret(byte: u8) -> DhchapSecret {
+    DhchapSecret::of_key(&[byte; 48], Some(Hash::Sha384)).unwrap()
 }
 
 /// Of a host with this secret.

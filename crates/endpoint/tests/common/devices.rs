@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Op, OpKind,
+    BlockDevice, BlockQueue, Completion, DeviceChange, Error, Features, Geometry, Op, OpKind,
     OpenOptions, Outcome, Status, StatusKind,
 };
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
@@ -30,7 +30,7 @@ pub(super) struct Knobs {
     /// What all reads and writes end with from now on.
     failing: Mutex<Option<Status>>,
     /// Changes so far, in order.
-    changes: Mutex<Vec<Change>>,
+    changes: Mutex<Vec<DeviceChange>>,
     owners: Mutex<Vec<(RemoteLoop, DriverId)>>,
 }
 
@@ -76,7 +76,7 @@ impl Knobs {
         *self.failing.lock().unwrap() = Some(status);
     }
 
-    pub(super) fn change(&self, change: Change) {
+    pub(super) fn change(&self, change: DeviceChange) {
         self.changes.lock().unwrap().push(change);
         self.wake_owners();
     }
@@ -132,7 +132,7 @@ impl BlockDevice for Testing {
     fn geometry(&self) -> Geometry {
         let mut geometry = self.inner.geometry();
         for change in self.knobs.changes.lock().unwrap().iter() {
-            if let Change::Resized { blocks } = change {
+            if let DeviceChange::Resized { blocks } = change {
                 geometry.blocks = *blocks;
             }
         }
@@ -223,7 +223,7 @@ impl BlockQueue for TestingQueue {
         self.pending.len() + self.inner.in_flight() + self.done.len()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let change = self.knobs.changes.lock().unwrap().get(self.changes_seen).copied()?;
         self.changes_seen += 1;
         Some(change)

@@ -7,7 +7,7 @@ mod composites;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use weft_endpoint::statistics::{ConnectionName, Kind, Meter, Statistics};
+use weft_endpoint::statistics::{ConnectionName, Meter, OperationKind, Statistics};
 use weft_io::Time;
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::stream::Tag;
@@ -43,8 +43,8 @@ fn measured_counting(meter: &mut Meter, commands: u64) {
     for turn in 0..commands / u64::from(DEPTH) {
         meter.turn(Time::from_nanos(turn * 20_000));
         for tag in (0..DEPTH).map(Tag) {
-            meter.start(tag, black_box(Kind::Read));
-            meter.of(tag, black_box(Kind::Read), black_box(0), black_box(BYTES));
+            meter.start(tag, black_box(OperationKind::Read));
+            meter.of(tag, black_box(OperationKind::Read), black_box(0), black_box(BYTES));
         }
         meter.turn(Time::from_nanos(turn * 20_000 + 10_000));
         (0..DEPTH).for_each(|tag| meter.end(Tag(tag), black_box(false)));

@@ -6,7 +6,7 @@ use crate::local;
 use std::sync::Arc;
 use weft_block::limit::Limit;
 use weft_block::testing::{Rig, TestPlan, conformance};
-use weft_block::{BlockDevice, Change, OpKind, Presence, StatusKind};
+use weft_block::{BlockDevice, DeviceChange, OpKind, Presence, StatusKind};
 use weft_endpoint::Disk;
 use weft_endpoint::export::in_process::InProcess;
 use weft_endpoint::export::{Export, HostProtocol, stop_all};
@@ -132,7 +132,7 @@ fn an_export_that_stops_under_load_answers_everything() {
             let kind = answer.outcome.status().kind;
             assert!(answer.outcome.is_success() || kind == StatusKind::Gone, "{answer:?}");
         }
-        assert_eq!(rig.change(0), Change::Gone);
+        assert_eq!(rig.change(0), DeviceChange::Gone);
         rig.fails(0, rig.request(OpKind::Read, 0, vec![0; 512]), StatusKind::Gone);
         rig.end();
     }
@@ -162,7 +162,7 @@ fn changes_of_the_device_are_told() {
     let served = Served::start(vec![Arc::clone(&testing) as Arc<dyn BlockDevice>]);
     let device = served.open(1);
     let rig = Rig::new(&device, TestPlan::default());
-    for change in [Change::Resized { blocks: 4096 }, Change::Gone] {
+    for change in [DeviceChange::Resized { blocks: 4096 }, DeviceChange::Gone] {
         testing.knobs.change(change);
         assert_eq!(rig.change(0), change);
     }

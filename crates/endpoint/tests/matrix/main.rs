@@ -16,7 +16,8 @@ use std::sync::Arc;
 use watched::Watched;
 use weft_block::testing::{Rig, TestPlan, conformance};
 use weft_block::{
-    BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind,
+    BlockDevice, DeviceChange, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status,
+    StatusKind,
 };
 use weft_endpoint::{ConnectOptions, Disk};
 
@@ -250,7 +251,7 @@ fn sizes_are_those_of_the_source_and_of_its_new_size_when_opened_again() {
             (served.open(0).geometry().bytes(), served.open(1).geometry().bytes()),
             (8 << 20, 5 << 20)
         );
-        testing.knobs.change(Change::Resized { blocks: 4 << 11 });
+        testing.knobs.change(DeviceChange::Resized { blocks: 4 << 11 });
         assert_eq!(served.open(0).geometry().bytes(), 4 << 20, "{}", protocol.name);
     });
 }

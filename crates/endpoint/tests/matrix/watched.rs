@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, InPlace, Op,
+    BlockDevice, BlockQueue, Completion, DeviceChange, Error, Features, Geometry, InPlace, Op,
 };
 use weft_io::{DriverId, Handle};
 
@@ -98,7 +98,7 @@ impl BlockQueue for WatchedQueue {
         self.inner.in_flight()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.inner.change()
     }
 }

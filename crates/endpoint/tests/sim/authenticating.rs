@@ -17,8 +17,8 @@ use weft_endpoint::limits::{
 };
 use weft_endpoint::reservations::Threads;
 use weft_proto::nvme::auth::{
-    Concatenation, FailureReason, Group, Hash, HostAuthentication, HostKeys, HostStep, Secret,
-    SecureChannel,
+    Concatenation, DhchapSecret, FailureReason, Group, Hash, HostAuthentication, HostKeys,
+    HostStep, SecureChannel,
 };
 use weft_proto::nvme::fabrics::{Property, Security};
 use weft_proto::nvme::opcode::AdminOpcode;
@@ -59,8 +59,8 @@ impl Threads for NoThreads {
     }
 }
 
-fn secret(byte: u8) -> Secret {
-    Secret::of_key(&[byte; 32], None).unwrap()
+fn secret(byte: u8) -> DhchapSecret {
+    DhchapSecret::of_key(&[byte; 32], None).unwrap()
 }
 
 /// A target that demands this of its host, and computes on these threads.

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::{Change, Device, Presence};
+use weft_block::{Device, DeviceChange, Presence};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::inventory::{LiveInventory, NamespaceConfig, SubsystemConfig};
@@ -339,11 +339,13 @@ fn a_logical_unit_that_goes_and_comes_back_is_told_of() {
     };
     let limit = Duration::from_secs(60);
     remove();
-    assert!(scene.world.run_until(|_| *told.borrow() == [Change::Away], limit), "{told:?}");
+    assert!(scene.world.run_until(|_| *told.borrow() == [DeviceChange::Away], limit), "{told:?}");
     assert_eq!(device.presence(), Presence::Away);
     add(NamespaceConfig::new(again));
     assert!(
-        scene.world.run_until(|_| *told.borrow() == [Change::Away, Change::Back], limit),
+        scene
+            .world
+            .run_until(|_| *told.borrow() == [DeviceChange::Away, DeviceChange::Back], limit),
         "{told:?}"
     );
     assert_eq!(device.presence(), Presence::Here);
@@ -353,7 +355,7 @@ fn a_logical_unit_that_goes_and_comes_back_is_told_of() {
     let written = Arc::clone(&other.knobs);
     add(NamespaceConfig { uuid: Some(UUID), ..NamespaceConfig::new(other as _) });
     assert!(
-        scene.world.run_until(|_| told.borrow().last() == Some(&Change::Gone), limit),
+        scene.world.run_until(|_| told.borrow().last() == Some(&DeviceChange::Gone), limit),
         "{told:?}"
     );
     assert_eq!((device.presence(), written.writes()), (Presence::Gone, 0));

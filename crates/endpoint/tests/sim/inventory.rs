@@ -7,7 +7,7 @@ use crate::sim::scene::{NQN, Scene, Setup, host};
 use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use weft_block::{AccessState, BlockDevice, Change, Presence};
+use weft_block::{AccessState, BlockDevice, DeviceChange, Presence};
 use weft_endpoint::inventory::{
     Access, InventoryBuilder, InventoryError, NamespaceConfig, OtherGateway, SubsystemConfig,
 };
@@ -159,7 +159,7 @@ fn a_host_is_told_of_namespaces_that_come_grow_and_go() {
 
     stage.listen();
     assert_eq!(stage.write(Nsid(1), 40_000), Status::LBA_OUT_OF_RANGE);
-    stage.knobs.change(Change::Resized { blocks: 50_000 });
+    stage.knobs.change(DeviceChange::Resized { blocks: 50_000 });
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
     // The table is at the queue as soon as at the controller, or a little later.
     stage.scene.world.run_for(Duration::from_millis(1));
@@ -237,7 +237,7 @@ fn the_namespace_of_a_device_that_is_gone_stays_and_sends_hosts_elsewhere() {
     // Of what was added before.
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(2)]));
     stage.listen();
-    stage.knobs.change(Change::Gone);
+    stage.knobs.change(DeviceChange::Gone);
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
     assert_eq!(stage.namespaces(), [Nsid(1), Nsid(2)]);
     assert_eq!(

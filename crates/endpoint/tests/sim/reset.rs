@@ -8,7 +8,7 @@ use crate::sim::scene::{Scene, Setup, port};
 use crate::wire::{self, ON, Peer, Who};
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{BlockDevice, Change};
+use weft_block::{BlockDevice, DeviceChange};
 use weft_io::sim::{Cut, CutAt, Side};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::AdminOpcode;
@@ -285,9 +285,9 @@ fn hosts_hear_of_a_device_that_changes() {
     let device = controller.scene.open(&crate::sim::scene::options()).unwrap();
     let before = device.geometry().blocks;
     let told = crate::sim::scene::Watcher::spawn(&controller.scene.io_loop(0), device.as_ref());
-    controller.knobs.change(Change::Resized { blocks: before / 2 });
+    controller.knobs.change(DeviceChange::Resized { blocks: before / 2 });
     assert!(controller.scene.world.run_until(|_| !told.borrow().is_empty(), LIMIT));
-    assert_eq!(*told.borrow(), [Change::Resized { blocks: before / 2 }]);
+    assert_eq!(*told.borrow(), [DeviceChange::Resized { blocks: before / 2 }]);
     assert_eq!(device.geometry().blocks, before / 2);
     // Whoever comes later learns of it too, and beyond the end is refused.
     let later = controller.scene.open(&crate::sim::scene::options()).unwrap();
@@ -299,7 +299,7 @@ fn hosts_hear_of_a_device_that_changes() {
     );
     drop(later);
     // The namespace of one that is gone stays, for hosts that have another path to it.
-    controller.knobs.change(Change::Gone);
+    controller.knobs.change(DeviceChange::Gone);
     controller.run(1);
     controller.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 1), 78, 512));
     assert_eq!(
@@ -314,7 +314,7 @@ fn a_device_that_changed_while_nobody_was_there_is_seen_as_it_is() {
     let device = Testing::new("ram:16MiB");
     let knobs = Arc::clone(&device.knobs);
     let mut scene = Scene::new(Setup::new(1, device));
-    knobs.change(Change::Resized { blocks: 1000 });
+    knobs.change(DeviceChange::Resized { blocks: 1000 });
     let device = scene.open(&crate::sim::scene::options()).unwrap();
     assert_eq!(device.geometry().blocks, 1000);
 }

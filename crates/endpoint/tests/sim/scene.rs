@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, Pending};
+use weft_block::{BlockDevice, BlockQueue, Completion, Device, DeviceChange, Error, Op, Pending};
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::{HostIdentity, Identities};
@@ -244,12 +244,12 @@ impl<T: Connections> Scene<T> {
 /// Holds a queue, and notes the changes of the device that it receives.
 pub struct Watcher {
     queue: Box<dyn BlockQueue>,
-    told: Rc<RefCell<Vec<Change>>>,
+    told: Rc<RefCell<Vec<DeviceChange>>>,
 }
 
 impl Watcher {
-    pub fn spawn(on: &Handle, device: &dyn BlockDevice) -> Rc<RefCell<Vec<Change>>> {
-        let told = Rc::<RefCell<Vec<Change>>>::default();
+    pub fn spawn(on: &Handle, device: &dyn BlockDevice) -> Rc<RefCell<Vec<DeviceChange>>> {
+        let told = Rc::<RefCell<Vec<DeviceChange>>>::default();
         on.try_spawn(|id| {
             Ok::<_, Error>(Self { queue: device.open_queue(on, id)?, told: Rc::clone(&told) })
         })

@@ -9,7 +9,7 @@ use weft_io::tcp::Tcp;
 use weft_proto::nvme::auth::{Hash, PskKeys};
 use weft_proto::nvme::types::Nqn;
 use weft_testing::wait::PATIENCE;
-use weft_tls::{Client, Psk};
+use weft_tls::{Psk, TlsConnector};
 
 /// A connection whose handshake runs as it is used.
 pub struct Secure {
@@ -27,7 +27,8 @@ impl Secure {
             weft_tls::PskHash::Sha384
         };
         let client =
-            Client::new(identity.text.as_bytes(), Psk::new(identity.psk.as_bytes(), hash)).unwrap();
+            TlsConnector::new(identity.text.as_bytes(), Psk::new(identity.psk.as_bytes(), hash))
+                .unwrap();
         let socket = TcpStream::connect(to).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (stream, _) = client.wrap(Box::new(Tcp::from_std(socket).unwrap())).unwrap();

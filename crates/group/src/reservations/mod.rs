@@ -17,6 +17,6 @@ pub mod stored;
 mod tests;
 
 pub use namespace::SharedNamespace;
-pub use order::{Lane, LaneOutcome, NumberedChange, ReservationOrder};
+pub use order::{LaneOutcome, NumberedChange, ReservationOrder, StoreLane};
 pub use record::ReservationRecord;
 pub use step::ReservationStep;

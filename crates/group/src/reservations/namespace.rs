@@ -8,14 +8,14 @@
 //! Nothing that another gateway waits for waits for another gateway: what others have changed is
 //! read in a [lane](Lane) of its own.
 
-use super::order::{Lane, LaneOutcome, NumberedChange, ReservationOrder};
+use super::order::{LaneOutcome, NumberedChange, ReservationOrder, StoreLane};
 use super::record::ReservationRecord;
 use super::step::ReservationStep;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use core::mem::take;
 use std::collections::{BTreeSet, VecDeque};
 use uuid::Uuid;
-use weft_proto::reservation::{Changes, Refusal, ReservationState};
+use weft_proto::reservation::{Changes, ReservationRefusal, ReservationState};
 
 /// See the module. `A` stands for whoever waits for an answer to an operation, `D` for a gateway
 /// that waits until a change is in force.
@@ -52,14 +52,14 @@ struct Operation<A> {
     /// What is being stored.
     replacing: Option<ReservationRecord>,
     /// How it ended. From then on others are told.
-    outcome: Option<Result<(), Refusal>>,
+    outcome: Option<Result<(), ReservationRefusal>>,
     /// The number of what others are being told.
     telling: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Waiting<A, D> {
-    Operation(A, Result<(), Refusal>),
+    Operation(A, Result<(), ReservationRefusal>),
     Gateway(D),
 }
 
@@ -115,7 +115,7 @@ impl<A, D> SharedNamespace<A, D> {
             self.orders.push_back(ReservationOrder::Loaded(Ok(())));
         } else if self.loading.is_none() {
             self.loading = Some(Attempts::default());
-            self.orders.push_back(ReservationOrder::Read(Lane::Load));
+            self.orders.push_back(ReservationOrder::Read(StoreLane::Load));
         }
     }
 
@@ -150,11 +150,11 @@ impl<A, D> SharedNamespace<A, D> {
     }
 
     /// A request for a lane has ended.
-    pub fn ended(&mut self, lane: Lane, ended: LaneOutcome) {
+    pub fn ended(&mut self, lane: StoreLane, ended: LaneOutcome) {
         match lane {
-            Lane::Load => self.load_ended(ended),
-            Lane::Operations => self.operation_ended(ended),
-            Lane::Readings => self.reading_ended(ended),
+            StoreLane::Load => self.load_ended(ended),
+            StoreLane::Operations => self.operation_ended(ended),
+            StoreLane::Readings => self.reading_ended(ended),
         }
     }
 
@@ -172,13 +172,13 @@ impl<A, D> SharedNamespace<A, D> {
         match ended {
             LaneOutcome::Read(_, record) => self.install(&record),
             LaneOutcome::Failed(_) if attempts.failed() => {
-                self.orders.push_back(ReservationOrder::Pause(Lane::Load))
+                self.orders.push_back(ReservationOrder::Pause(StoreLane::Load))
             }
             LaneOutcome::Failed(why) => {
                 self.loading = None;
                 self.orders.push_back(ReservationOrder::Loaded(Err(why)));
             }
-            _ => self.orders.push_back(ReservationOrder::Read(Lane::Load)),
+            _ => self.orders.push_back(ReservationOrder::Read(StoreLane::Load)),
         }
     }
 
@@ -193,7 +193,7 @@ impl<A, D> SharedNamespace<A, D> {
     fn go_on(&mut self) {
         let Some(operation) = &mut self.operation else { return };
         if operation.outcome.is_none() {
-            self.orders.push_back(ReservationOrder::Read(Lane::Operations));
+            self.orders.push_back(ReservationOrder::Read(StoreLane::Operations));
         } else if self.is_ahead {
             operation.telling = self.installed.as_ref().map(|(number, _)| *number);
             self.orders.push_back(ReservationOrder::Tell);
@@ -223,7 +223,7 @@ impl<A, D> SharedNamespace<A, D> {
                 self.told();
             }
             LaneOutcome::Failed(_) if operation.attempts.failed() => {
-                self.orders.push_back(ReservationOrder::Pause(Lane::Operations));
+                self.orders.push_back(ReservationOrder::Pause(StoreLane::Operations));
             }
             LaneOutcome::Conflict | LaneOutcome::Failed(_) => self.give_up(),
             LaneOutcome::Paused => self.go_on(),
@@ -262,7 +262,7 @@ impl<A, D> SharedNamespace<A, D> {
 
     /// The operation was executed, or is refused. Also a refusal says something of the state: that
     /// another host is kept out already, for example. So others are told in any case.
-    fn came_to(&mut self, outcome: Result<(), Refusal>) {
+    fn came_to(&mut self, outcome: Result<(), ReservationRefusal>) {
         let Some(operation) = &mut self.operation else { return };
         operation.outcome = Some(outcome);
         self.go_on();
@@ -280,7 +280,8 @@ impl<A, D> SharedNamespace<A, D> {
     /// The operation failed, and its host may try it again.
     fn give_up(&mut self) {
         let by = self.operation.take().and_then(|operation| operation.by);
-        self.orders.extend(by.map(|by| ReservationOrder::Answer(by, Err(Refusal::NotStored))));
+        self.orders
+            .extend(by.map(|by| ReservationOrder::Answer(by, Err(ReservationRefusal::NotStored))));
         self.begin_operation();
     }
 
@@ -288,7 +289,7 @@ impl<A, D> SharedNamespace<A, D> {
     fn begin_reading(&mut self) {
         if self.reading.is_none() && !self.readings.is_empty() {
             self.reading = Some(take(&mut self.readings));
-            self.orders.push_back(ReservationOrder::Read(Lane::Readings));
+            self.orders.push_back(ReservationOrder::Read(StoreLane::Readings));
         }
     }
 
@@ -302,7 +303,7 @@ impl<A, D> SharedNamespace<A, D> {
             // It is asked for again for as long as the namespace is served: nobody is told that it
             // is in force before it is.
             LaneOutcome::Failed(_) => {
-                return self.orders.push_back(ReservationOrder::Pause(Lane::Readings));
+                return self.orders.push_back(ReservationOrder::Pause(StoreLane::Readings));
             }
             _ => {
                 let mut again = self.reading.take().unwrap_or_default();

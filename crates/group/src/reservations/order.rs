@@ -1,12 +1,12 @@
 //! Messages between the reservations of a namespace and their driver.
 
 use super::record::ReservationRecord;
-use weft_proto::reservation::{Changes, Refusal, ReservationState};
+use weft_proto::reservation::{Changes, ReservationRefusal, ReservationState};
 
 /// For whom the store is asked. At most one order of each lane is under way, and no lane waits for
 /// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lane {
+pub enum StoreLane {
     /// The first reading of the state.
     Load,
     /// The operations, one after the other.
@@ -33,7 +33,7 @@ pub struct NumberedChange {
 #[derive(Debug, PartialEq)]
 pub enum ReservationOrder<A, D> {
     /// Read the object: [`LaneOutcome::Read`].
-    Read(Lane),
+    Read(StoreLane),
     /// Replace the object if it still has this generation (0: there is none):
     /// [`LaneOutcome::Replaced`], [`LaneOutcome::Conflict`].
     Replace {
@@ -46,7 +46,7 @@ pub enum ReservationOrder<A, D> {
     Tell,
     /// Wait for [`RESERVATION_RETRY_MS`](crate::limits::RESERVATION_RETRY_MS):
     /// [`LaneOutcome::Paused`].
-    Pause(Lane),
+    Pause(StoreLane),
     /// Put a change in force. When no device here has commands any more that it aborts, that is
     /// told by [`SharedNamespace::aborted`](super::SharedNamespace::aborted).
     Install(NumberedChange),
@@ -56,7 +56,7 @@ pub enum ReservationOrder<A, D> {
     /// read.
     Loaded(Result<(), String>),
     /// Answer an operation.
-    Answer(A, Result<(), Refusal>),
+    Answer(A, Result<(), ReservationRefusal>),
     /// What another gateway has changed is in force here.
     Done(D),
 }

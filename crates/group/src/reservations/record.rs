@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use weft_proto::limits::REGISTRANTS_MAX;
     use weft_proto::nvme::types::{Id128, Nqn};
-    use weft_proto::reservation::{Action, KeyCheck, Kind, Operation};
+    use weft_proto::reservation::{Action, KeyCheck, Kind, ReservationRequest};
     use weft_proto::scsi::lun::TransportId;
 
     const NAMESPACE: Uuid = Uuid::from_bytes([7; 16]);
@@ -256,7 +256,7 @@ mod tests {
         persist: Option<bool>,
     ) -> ReservationRecord {
         let mut next = record.state.clone();
-        let changes = next.apply(&Operation { by, action, persist }).unwrap();
+        let changes = next.apply(&ReservationRequest { by, action, persist }).unwrap();
         record.after(next, Uuid::from_u128(u128::from(record.number)), changes)
     }
 

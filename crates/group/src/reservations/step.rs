@@ -1,7 +1,9 @@
 //! Steps from one state of a namespace to the next.
 
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, ReservationState};
+use weft_proto::reservation::{
+    Changes, Registrant, ReservationRefusal, ReservationRequest, ReservationState,
+};
 
 /// One change of a state.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,7 +11,7 @@ pub enum ReservationStep {
     /// A command of a host, or initiator.
     Operation {
         /// The command.
-        operation: Operation,
+        operation: ReservationRequest,
         /// The name that the host has proved.
         proven: Option<Nqn>,
     },
@@ -22,7 +24,7 @@ impl ReservationStep {
     ///
     /// # Errors
     /// Why it is not executed.
-    pub fn apply(&self, state: &mut ReservationState) -> Result<Changes, Refusal> {
+    pub fn apply(&self, state: &mut ReservationState) -> Result<Changes, ReservationRefusal> {
         match self {
             Self::Forget(id) => {
                 state.set_proven(&Registrant::Host(*id), None);
@@ -33,7 +35,7 @@ impl ReservationStep {
                     |name: &Nqn| state.proven(&operation.by).is_some_and(|owner| owner != name);
                 // Another gateway, or queue, was first.
                 if proven.as_ref().is_some_and(is_anothers) {
-                    return Err(Refusal::Conflict);
+                    return Err(ReservationRefusal::Conflict);
                 }
                 let changes = state.apply(operation)?;
                 if proven.is_some() {

@@ -5,7 +5,7 @@
 use super::answer::{
     ATTRIBUTES_CHANGED, FLAGS, OLDEST, OVER_RING, VERSION, attributes_changed, header, init,
 };
-use super::wire::{FuseRequest, LEAD_BYTES, RequestKind};
+use super::wire::{FuseRequest, FuseRequestKind, LEAD_BYTES};
 use crate::event_loop::{DriverId, Handle};
 use crate::kernel_file;
 use crate::limits::{FUSE_BACKGROUND_MAX, FUSE_CONGESTED, FUSE_START_S};
@@ -55,7 +55,8 @@ impl FuseChannel {
         let mut bytes = vec![0; LEAD_BYTES + REQUEST_BYTES.max(request_bytes) as usize];
         let len = (&self.file).read(&mut bytes)?;
         let request = FuseRequest::decode(&bytes[..len.min(LEAD_BYTES)]);
-        let Some(FuseRequest { unique, kind: RequestKind::Init { version, flags }, .. }) = request
+        let Some(FuseRequest { unique, kind: FuseRequestKind::Init { version, flags }, .. }) =
+            request
         else {
             return Err(io::ErrorKind::InvalidData.into());
         };

@@ -28,4 +28,4 @@ pub use loops::renew_capacity;
 pub use mount::{FILE_SYSTEM, Mounted, is_dead, is_mounted, mount, owner, unmount};
 pub use ring::{FuseEvent, FuseRing, queues};
 pub use settings::MountSettings;
-pub use wire::{FILE, FuseRequest, LEAD_BYTES, NAME, ROOT, RequestKind};
+pub use wire::{FILE, FuseRequest, FuseRequestKind, LEAD_BYTES, NAME, ROOT};

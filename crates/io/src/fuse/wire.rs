@@ -36,12 +36,12 @@ pub struct FuseRequest {
     /// [`ROOT`] or [`FILE`]; anything else is a fault of the kernel.
     pub node: u64,
     /// The operation.
-    pub kind: RequestKind,
+    pub kind: FuseRequestKind,
 }
 
 /// The operation of a request. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum FuseRequestKind {
     /// The first request, with the version of the kernel's interface and its flags.
     Init {
         /// See above.
@@ -118,33 +118,35 @@ impl FuseRequest {
     /// it is cut off.
     pub fn decode(lead: &[u8]) -> Option<Self> {
         let kind = match u32_at(lead, 4)? {
-            NAME_OPCODE => RequestKind::Lookup {
+            NAME_OPCODE => FuseRequestKind::Lookup {
                 is_known: body(lead)?.strip_suffix(&[0]) == Some(NAME.as_bytes()),
             },
-            3 => RequestKind::Attributes,
+            3 => FuseRequestKind::Attributes,
             4 => changed(lead)?,
-            6 | 8 | 9 | 10 | 11 | 12 | 13 | 35 | 45 => RequestKind::ChangeNames,
-            14 => RequestKind::Open,
-            15 => RequestKind::Read { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
-            16 => RequestKind::Write { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
-            17 => RequestKind::Space,
-            18 | 29 => RequestKind::Release,
-            20 | 30 => RequestKind::Sync,
-            26 => RequestKind::Init {
+            6 | 8 | 9 | 10 | 11 | 12 | 13 | 35 | 45 => FuseRequestKind::ChangeNames,
+            14 => FuseRequestKind::Open,
+            15 => FuseRequestKind::Read { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
+            16 => FuseRequestKind::Write { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
+            17 => FuseRequestKind::Space,
+            18 | 29 => FuseRequestKind::Release,
+            20 | 30 => FuseRequestKind::Sync,
+            26 => FuseRequestKind::Init {
                 version: (u32_at(lead, 40)?, u32_at(lead, 44)?),
                 flags: u64::from(u32_at(lead, 52)?)
                     | u64::from(u32_at(lead, 56).unwrap_or(0)) << 32,
             },
-            27 => RequestKind::OpenDirectory,
-            28 => RequestKind::ReadDirectory { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? },
-            39 => RequestKind::Control,
-            43 => RequestKind::Allocate {
+            27 => FuseRequestKind::OpenDirectory,
+            28 => {
+                FuseRequestKind::ReadDirectory { offset: u64_at(lead, 48)?, len: u32_at(lead, 56)? }
+            }
+            39 => FuseRequestKind::Control,
+            43 => FuseRequestKind::Allocate {
                 offset: u64_at(lead, 48)?,
                 len: u64_at(lead, 56)?,
                 mode: u32_at(lead, 64)?,
             },
-            2 | 36 | 42 => RequestKind::Unanswered,
-            other => RequestKind::Other(other),
+            2 | 36 | 42 => FuseRequestKind::Unanswered,
+            other => FuseRequestKind::Other(other),
         };
         Some(Self { unique: u64_at(lead, 8)?, node: u64_at(lead, 16)?, kind })
     }
@@ -152,21 +154,21 @@ impl FuseRequest {
     /// Bytes of data that come with it.
     pub(super) fn data_bytes(&self) -> usize {
         match self.kind {
-            RequestKind::Write { len, .. } => len as usize,
+            FuseRequestKind::Write { len, .. } => len as usize,
             _ => 0,
         }
     }
 }
 
 /// The operation of `fuse_setattr_in`.
-fn changed(lead: &[u8]) -> Option<RequestKind> {
+fn changed(lead: &[u8]) -> Option<FuseRequestKind> {
     let valid = u32_at(lead, 40)?;
     let is_kept = valid & (change::MODE | change::OWNER | change::GROUP) == 0;
     Some(match valid & change::SIZE {
-        0 if is_kept && valid & change::TIMES == 0 => RequestKind::Attributes,
-        0 => RequestKind::ChangeAttributes,
-        _ if is_kept => RequestKind::Truncate { size: u64_at(lead, 56)? },
-        _ => RequestKind::ChangeAttributes,
+        0 if is_kept && valid & change::TIMES == 0 => FuseRequestKind::Attributes,
+        0 => FuseRequestKind::ChangeAttributes,
+        _ if is_kept => FuseRequestKind::Truncate { size: u64_at(lead, 56)? },
+        _ => FuseRequestKind::ChangeAttributes,
     })
 }
 
@@ -199,7 +201,7 @@ mod tests {
         bytes
     }
 
-    fn kind(opcode: u32, body: &[u8]) -> RequestKind {
+    fn kind(opcode: u32, body: &[u8]) -> FuseRequestKind {
         let request = FuseRequest::decode(&request(opcode, FILE, body)).unwrap();
         assert_eq!((request.unique, request.node), (7, FILE));
         request.kind
@@ -211,17 +213,17 @@ mod tests {
             words.iter().flat_map(|word| word.to_ne_bytes()).collect()
         };
         let io = words(&[1, 8192, 4096, 0, 0]);
-        assert_eq!(kind(15, &io), RequestKind::Read { offset: 8192, len: 4096 });
-        assert_eq!(kind(16, &io), RequestKind::Write { offset: 8192, len: 4096 });
+        assert_eq!(kind(15, &io), FuseRequestKind::Read { offset: 8192, len: 4096 });
+        assert_eq!(kind(16, &io), FuseRequestKind::Write { offset: 8192, len: 4096 });
         let range = words(&[1, 4096, 1 << 40, 3]);
-        let punch = RequestKind::Allocate { offset: 4096, len: 1 << 40, mode: 3 };
+        let punch = FuseRequestKind::Allocate { offset: 4096, len: 1 << 40, mode: 3 };
         assert_eq!(kind(43, &range), punch);
-        assert_eq!(kind(1, b"disk\0"), RequestKind::Lookup { is_known: true });
+        assert_eq!(kind(1, b"disk\0"), FuseRequestKind::Lookup { is_known: true });
         for name in [&b"disk"[..], b"disk2\0", b"dis\0", b"\0", &[b'd'; 64]] {
-            assert_eq!(kind(1, name), RequestKind::Lookup { is_known: false });
+            assert_eq!(kind(1, name), FuseRequestKind::Lookup { is_known: false });
         }
-        assert_eq!(kind(36, &words(&[7])), RequestKind::Unanswered);
-        assert_eq!(kind(99, &[]), RequestKind::Other(99));
+        assert_eq!(kind(36, &words(&[7])), FuseRequestKind::Unanswered);
+        assert_eq!(kind(99, &[]), FuseRequestKind::Other(99));
     }
 
     #[test]
@@ -232,11 +234,11 @@ mod tests {
             body[16..24].copy_from_slice(&4096u64.to_ne_bytes());
             kind(4, &body)
         };
-        assert_eq!(set(8), RequestKind::Truncate { size: 4096 });
-        assert_eq!(set(8 | 1 << 6 | 1 << 5 | 1 << 10), RequestKind::Truncate { size: 4096 });
-        assert_eq!(set(8 | 1), RequestKind::ChangeAttributes);
-        assert_eq!(set(1 << 8), RequestKind::ChangeAttributes);
-        assert_eq!(set(1 << 10), RequestKind::Attributes);
+        assert_eq!(set(8), FuseRequestKind::Truncate { size: 4096 });
+        assert_eq!(set(8 | 1 << 6 | 1 << 5 | 1 << 10), FuseRequestKind::Truncate { size: 4096 });
+        assert_eq!(set(8 | 1), FuseRequestKind::ChangeAttributes);
+        assert_eq!(set(1 << 8), FuseRequestKind::ChangeAttributes);
+        assert_eq!(set(1 << 10), FuseRequestKind::Attributes);
     }
 
     #[test]

@@ -131,15 +131,15 @@ pub fn challenge(text: &str) -> Option<Vec<u8>> {
 
 /// A secret. It is never printed, and wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Zeroizing<Vec<u8>>);
+pub struct ChapSecret(Zeroizing<Vec<u8>>);
 
-impl core::fmt::Debug for Secret {
+impl core::fmt::Debug for ChapSecret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_tuple("Secret").finish_non_exhaustive()
     }
 }
 
-impl core::ops::Deref for Secret {
+impl core::ops::Deref for ChapSecret {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -147,25 +147,25 @@ impl core::ops::Deref for Secret {
     }
 }
 
-impl From<Zeroizing<Vec<u8>>> for Secret {
+impl From<Zeroizing<Vec<u8>>> for ChapSecret {
     fn from(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }
 }
 
-impl From<String> for Secret {
+impl From<String> for ChapSecret {
     fn from(text: String) -> Self {
         Self(Zeroizing::new(text.into_bytes()))
     }
 }
 
-impl From<&[u8]> for Secret {
+impl From<&[u8]> for ChapSecret {
     fn from(bytes: &[u8]) -> Self {
         Self(Zeroizing::new(bytes.to_vec()))
     }
 }
 
-impl From<&str> for Secret {
+impl From<&str> for ChapSecret {
     fn from(text: &str) -> Self {
         text.as_bytes().into()
     }
@@ -177,7 +177,7 @@ pub struct Credentials {
     /// `CHAP_N`.
     pub name: String,
     /// The secret.
-    pub secret: Secret,
+    pub secret: ChapSecret,
 }
 
 #[cfg(test)]

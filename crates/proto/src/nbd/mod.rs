@@ -15,9 +15,9 @@ pub mod server;
 mod violation;
 mod wire;
 
-pub use client::{Client, ClientConfig, ClientEvent};
+pub use client::{ClientConfig, ClientEvent, NbdClient};
 pub use export::{BlockSizes, ExportInfo};
-pub use server::{Server, ServerConfig, ServerEvent};
+pub use server::{NbdEngine, ServerConfig, ServerEvent};
 pub use violation::Violation;
 
 /// Negotiated layout of requests and replies.

@@ -1,15 +1,15 @@
 //! Effects of each operation (Base 2.1 §8.1.22.2 to 8.1.22.7, SPC-4 §5.12.7 to 5.12.11).
 
 use super::kind::Kind;
-use super::operation::{Action, Changes, KeyCheck, Notice, Operation, Refusal};
+use super::operation::{Action, Changes, KeyCheck, Notice, ReservationRefusal, ReservationRequest};
 use super::state::{Registrant, Registration, Reservation, ReservationState};
 use crate::limits::REGISTRANTS_MAX;
 
-type Applied = Result<Changes, Refusal>;
+type Applied = Result<Changes, ReservationRefusal>;
 
 impl ReservationState {
     /// Executes an operation. If it is refused, the state is invalid: apply to a copy.
-    pub fn apply(&mut self, operation: &Operation) -> Applied {
+    pub fn apply(&mut self, operation: &ReservationRequest) -> Applied {
         let by = &self.registered_as(&operation.by);
         let changes = match &operation.action {
             Action::Register { check, key, all_ports } => {
@@ -31,7 +31,7 @@ impl ReservationState {
             }
             // Whoever has no part in what there is does not decide about it.
             Action::Persist if !self.registrations.is_empty() && self.key(by).is_none() => {
-                Err(Refusal::Conflict)
+                Err(ReservationRefusal::Conflict)
             }
             Action::Persist => Ok(Changes::default()),
         }?;
@@ -39,8 +39,8 @@ impl ReservationState {
         Ok(changes)
     }
 
-    fn registered(&self, by: &Registrant, key: u64) -> Result<(), Refusal> {
-        if self.key(by) == Some(key) { Ok(()) } else { Err(Refusal::Conflict) }
+    fn registered(&self, by: &Registrant, key: u64) -> Result<(), ReservationRefusal> {
+        if self.key(by) == Some(key) { Ok(()) } else { Err(ReservationRefusal::Conflict) }
     }
 
     fn count(&mut self) {
@@ -58,7 +58,7 @@ impl ReservationState {
             }
         };
         match (before, key) {
-            _ if !is_right => return Err(Refusal::Conflict),
+            _ if !is_right => return Err(ReservationRefusal::Conflict),
             (None, 0) => return Ok(Changes::default()),
             (Some(_), 0) => {
                 self.count();
@@ -74,11 +74,16 @@ impl ReservationState {
     }
 
     /// Registers, or changes a registration.
-    fn enter(&mut self, who: &Registrant, key: u64, all_ports: bool) -> Result<(), Refusal> {
+    fn enter(
+        &mut self,
+        who: &Registrant,
+        key: u64,
+        all_ports: bool,
+    ) -> Result<(), ReservationRefusal> {
         let count = self.registrations.len();
         match self.registrations.iter_mut().find(|known| known.registrant == *who) {
             Some(known) => (known.key, known.all_ports) = (key, known.all_ports || all_ports),
-            None if count >= REGISTRANTS_MAX => return Err(Refusal::Full),
+            None if count >= REGISTRANTS_MAX => return Err(ReservationRefusal::Full),
             None => self.registrations.push(Registration {
                 registrant: who.clone(),
                 key,
@@ -149,7 +154,7 @@ impl ReservationState {
     fn acquire(&mut self, by: &Registrant, kind: Kind) -> Applied {
         match &self.reservation {
             Some(reservation) if !self.is_holder(by) || reservation.kind != kind => {
-                return Err(Refusal::Conflict);
+                return Err(ReservationRefusal::Conflict);
             }
             Some(_) => {}
             None => self.reservation = Some(Reservation { kind, holder: by.clone() }),
@@ -162,7 +167,7 @@ impl ReservationState {
         match &self.reservation {
             Some(reservation) if self.is_holder(by) => match reservation.kind == kind {
                 true => Ok(self.end(by)),
-                false => Err(Refusal::WrongType),
+                false => Err(ReservationRefusal::WrongType),
             },
             _ => Ok(Changes::default()),
         }
@@ -184,7 +189,7 @@ impl ReservationState {
             }
         });
         if target == 0 && !takes_over {
-            return Err(Refusal::ZeroKey);
+            return Err(ReservationRefusal::ZeroKey);
         }
         // Zero means everybody; who takes over stays registered.
         let is_meant = |other: &mut Registration| {
@@ -192,7 +197,7 @@ impl ReservationState {
         };
         let removed: Vec<Registration> = self.registrations.extract_if(.., is_meant).collect();
         if removed.is_empty() && !takes_over {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         self.count();
         let mut changes = if takes_over { self.take_over(by, kind) } else { self.settle(by) };
@@ -226,11 +231,11 @@ impl ReservationState {
     ) -> Applied {
         match &self.reservation {
             Some(reservation) if reservation.kind.all_hold() || !self.is_holder(by) => {
-                return Err(Refusal::Conflict);
+                return Err(ReservationRefusal::Conflict);
             }
-            Some(_) if to == by => return Err(Refusal::MoveToHolder),
+            Some(_) if to == by => return Err(ReservationRefusal::MoveToHolder),
             Some(_) => {}
-            None => return Err(Refusal::NothingToMove),
+            None => return Err(ReservationRefusal::NothingToMove),
         }
         let all_ports =
             self.registrations.iter().any(|known| known.registrant == *to && known.all_ports);

@@ -1,7 +1,7 @@
 //! The reservations of a namespace as those share them who serve it, on any loop.
 
 use super::kind::{Effect, PermittedAccess};
-use super::operation::{Changes, Operation, Refusal};
+use super::operation::{Changes, ReservationRefusal, ReservationRequest};
 use super::state::{Registrant, ReservationState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -126,9 +126,12 @@ impl Reservations {
     ///
     /// # Errors
     /// Why the operation is not executed.
-    pub fn prepare(&self, operation: &Operation) -> Result<(ReservationState, Changes), Refusal> {
+    pub fn prepare(
+        &self,
+        operation: &ReservationRequest,
+    ) -> Result<(ReservationState, Changes), ReservationRefusal> {
         if operation.persist == Some(true) && !self.stored {
-            return Err(Refusal::CannotPersist);
+            return Err(ReservationRefusal::CannotPersist);
         }
         let mut next = self.state.lock().clone();
         let changes = next.apply(operation)?;
@@ -156,7 +159,7 @@ impl Reservations {
     ///
     /// # Errors
     /// Why it is not executed.
-    pub fn execute(&self, operation: &Operation) -> Result<Changes, Refusal> {
+    pub fn execute(&self, operation: &ReservationRequest) -> Result<Changes, ReservationRefusal> {
         let (next, changes) = self.prepare(operation)?;
         self.install(next, &changes);
         Ok(changes)

@@ -5,7 +5,7 @@ use super::state::Registrant;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct ReservationRequest {
     /// Sender of the command.
     pub by: Registrant,
     /// Its action.
@@ -70,7 +70,7 @@ pub enum Action {
         /// The sender unregisters.
         unregister: bool,
     },
-    /// Changes nothing but [`Operation::persist`] (the feature Reservation Persistence).
+    /// Changes nothing but [`ReservationRequest::persist`] (the feature Reservation Persistence).
     Persist,
 }
 
@@ -90,7 +90,7 @@ pub enum KeyCheck {
 
 /// Why an operation is not executed. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReservationRefusal {
     /// The sender is not registered so, or another one holds the reservation.
     #[error("reservation conflict")]
     Conflict,

@@ -18,7 +18,7 @@ fn types_have_their_codes_in_both_standards() {
 fn the_epoch_tells_whether_anybody_is_kept_out() {
     let shared = Reservations::volatile();
     let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
-    let run = |action| shared.execute(&Operation { by: host(1), action, persist: None });
+    let run = |action| shared.execute(&ReservationRequest { by: host(1), action, persist: None });
     run(register).unwrap();
     assert_eq!(shared.epoch(), 0, "a registration alone keeps nobody out");
     run(Action::Acquire { key: 7, kind: Kind::WriteExclusive }).unwrap();
@@ -34,8 +34,11 @@ fn the_epoch_tells_whether_anybody_is_kept_out() {
 #[test]
 fn what_cannot_be_stored_is_refused() {
     let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
-    let operation = Operation { by: host(1), action: register, persist: Some(true) };
-    assert_eq!(Reservations::volatile().execute(&operation), Err(Refusal::CannotPersist));
+    let operation = ReservationRequest { by: host(1), action: register, persist: Some(true) };
+    assert_eq!(
+        Reservations::volatile().execute(&operation),
+        Err(ReservationRefusal::CannotPersist)
+    );
     let stored = Reservations::new(ReservationState::default(), true);
     stored.execute(&operation).unwrap();
     assert!(stored.look(ReservationState::is_persistent));
@@ -45,12 +48,12 @@ fn what_cannot_be_stored_is_refused() {
 fn persistence_is_for_registrants_to_decide() {
     let stored = Reservations::new(ReservationState::default(), true);
     let persist = |by, persist| {
-        stored.execute(&Operation { by, action: Action::Persist, persist: Some(persist) })
+        stored.execute(&ReservationRequest { by, action: Action::Persist, persist: Some(persist) })
     };
     assert!(persist(host(1), true).is_ok(), "while nobody is registered");
     let register = Action::Register { check: KeyCheck::New, key: 7, all_ports: false };
-    stored.execute(&Operation { by: host(1), action: register, persist: None }).unwrap();
-    assert_eq!(persist(host(2), false), Err(Refusal::Conflict));
+    stored.execute(&ReservationRequest { by: host(1), action: register, persist: None }).unwrap();
+    assert_eq!(persist(host(2), false), Err(ReservationRefusal::Conflict));
     assert!(stored.look(ReservationState::is_persistent));
     assert!(persist(host(1), false).is_ok() && !stored.look(ReservationState::is_persistent));
 }

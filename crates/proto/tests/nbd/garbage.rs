@@ -5,7 +5,7 @@ use crate::nbd::pair::Pair;
 use crate::nbd::transfers::ready;
 use proptest::prelude::*;
 use weft_proto::nbd::code::{CommandCode, CommandFlags};
-use weft_proto::nbd::{Client, ClientConfig, Form};
+use weft_proto::nbd::{ClientConfig, Form, NbdClient};
 
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let magic = prop::sample::select(vec![
@@ -39,7 +39,7 @@ proptest! {
     #[test]
     fn a_client_survives(bytes in noise(), form in 0usize..4) {
         if form == 3 {
-            let mut end = ConnectionEnd::new(Client::new(ClientConfig::new("")));
+            let mut end = ConnectionEnd::new(NbdClient::new(ClientConfig::new("")));
             end.receive(&bytes, &mut |_, _| Go::On);
             end.transmit();
         } else {

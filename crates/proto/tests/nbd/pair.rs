@@ -8,7 +8,8 @@ use weft_proto::nbd::code::{
 };
 use weft_proto::nbd::server::{CommandKind, ExportOffer, Listed};
 use weft_proto::nbd::{
-    BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent,
+    BlockSizes, ClientConfig, ClientEvent, ExportInfo, NbdClient, NbdEngine, ServerConfig,
+    ServerEvent,
 };
 use weft_proto::stream::Tag;
 
@@ -40,7 +41,7 @@ pub fn info() -> ExportInfo {
 
 /// The server and what it serves.
 pub struct Target {
-    pub end: ConnectionEnd<Server>,
+    pub end: ConnectionEnd<NbdEngine>,
     pub disk: Vec<u8>,
     /// Requests, in order.
     pub log: Vec<CommandKind>,
@@ -56,7 +57,7 @@ pub struct Target {
 impl Target {
     pub fn new(config: ServerConfig, info: ExportInfo) -> Self {
         Self {
-            end: ConnectionEnd::new(Server::new(config)),
+            end: ConnectionEnd::new(NbdEngine::new(config)),
             disk: vec![0; DISK_BYTES],
             log: Vec::new(),
             info,
@@ -124,7 +125,7 @@ impl Target {
     }
 }
 
-fn select(engine: &mut Server, info: &ExportInfo) {
+fn select(engine: &mut NbdEngine, info: &ExportInfo) {
     let exports = exports();
     let name = engine.wanted();
     match exports.iter().find(|listed| name.is_empty() || listed.name == name) {
@@ -134,7 +135,7 @@ fn select(engine: &mut Server, info: &ExportInfo) {
 }
 
 fn execute(
-    end: &mut ConnectionEnd<Server>,
+    end: &mut ConnectionEnd<NbdEngine>,
     disk: &mut [u8],
     (kind, offset, length): (CommandKind, u64, u64),
     tag: Tag,
@@ -152,7 +153,7 @@ fn execute(
 /// Both ends, and how their bytes are cut.
 pub struct Pair {
     pub target: Target,
-    pub client: ConnectionEnd<Client>,
+    pub client: ConnectionEnd<NbdClient>,
     pub ready: bool,
     pub refused: bool,
     pub responses: Vec<(Tag, ErrorCode)>,
@@ -170,7 +171,7 @@ impl Pair {
     pub fn new(config: ClientConfig, server: ServerConfig) -> Self {
         Self {
             target: Target::new(server, info()),
-            client: ConnectionEnd::new(Client::new(config)),
+            client: ConnectionEnd::new(NbdClient::new(config)),
             ready: false,
             refused: false,
             responses: Vec::new(),

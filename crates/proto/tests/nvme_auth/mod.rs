@@ -5,8 +5,8 @@ mod pair;
 mod violations;
 
 use weft_proto::nvme::auth::{
-    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, FailureReason,
-    GeneratedPsk, Group, Hash, HostAuthentication, HostKeys, HostStep, Random, Secret,
+    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, DhchapSecret,
+    FailureReason, GeneratedPsk, Group, Hash, HostAuthentication, HostKeys, HostStep, Random,
     SecureChannel,
 };
 
@@ -28,8 +28,8 @@ impl Numbers {
     }
 }
 
-fn secret(byte: u8, transformation: Option<Hash>) -> Secret {
-    Secret::of_key(&[byte; 48], transformation).unwrap()
+fn secret(byte: u8, transformation: Option<Hash>) -> DhchapSecret {
+    DhchapSecret::of_key(&[byte; 48], transformation).unwrap()
 }
 
 fn host_keys() -> HostKeys {

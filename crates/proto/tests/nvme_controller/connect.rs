@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{
-    Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal,
-    Subsystem, SubsystemConfig, before_connect, connect_names, subsystem_name,
+    ConnectRefusal, Connected, ControllerCore, ControllerKind, ControllerModel, IoNext, Namespace,
+    Next, Subsystem, SubsystemConfig, before_connect, connect_names, subsystem_name,
 };
 use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
@@ -18,7 +18,10 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 
-fn admin(subsystem: &mut Subsystem, cntlid: Cntlid) -> Result<Connected<Control>, Refusal> {
+fn admin(
+    subsystem: &mut Subsystem,
+    cntlid: Cntlid,
+) -> Result<Connected<ControllerCore>, ConnectRefusal> {
     let (ask, data) = connect(0, cntlid, &subsystem.config().nqn.clone());
     subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT)
 }
@@ -29,7 +32,7 @@ type Blame = (Status, Option<InvalidParameter>);
 /// Change of a Connect that would be admitted.
 type Change = dyn Fn(&mut Connect, &mut ConnectData);
 
-fn blame(refusal: &Refusal) -> Blame {
+fn blame(refusal: &ConnectRefusal) -> Blame {
     let invalid = refusal.cqe.status == Status::CONNECT_INVALID_PARAMETERS;
     assert_eq!(refusal.cqe.cid, Cid(0x77));
     assert!(!refusal.to_string().is_empty());
@@ -40,7 +43,7 @@ fn invalid(parameter: InvalidParameter) -> Blame {
     (Status::CONNECT_INVALID_PARAMETERS, Some(parameter))
 }
 
-fn noted(mut control: Control) -> Vec<Deviation> {
+fn noted(mut control: ControllerCore) -> Vec<Deviation> {
     control.take_deviations().iter().collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::nvme_controller_support::*;
 use weft_proto::limits::{COPY_MAX_BYTES, COPY_PIECE_BYTES};
 use weft_proto::nvme::controller::{
-    AbortTarget, DeviceOutcome, IoNext, IoQueue, Namespace, Next, RequestKind, Subsystem,
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, IoRequestKind, Namespace, Next, Subsystem,
 };
 use weft_proto::nvme::copy::{Copy, CopyFormat, CopyRange, HostBehavior};
 use weft_proto::nvme::cqe::Cqe;
@@ -14,7 +14,9 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nsid};
-use weft_proto::reservation::{Action, KeyCheck, Kind, Operation, Registrant, Reservations};
+use weft_proto::reservation::{
+    Action, KeyCheck, Kind, Registrant, ReservationRequest, Reservations,
+};
 use weft_proto::stream::Tag;
 
 const T: Tag = Tag(0);
@@ -85,11 +87,11 @@ fn a_copy_is_read_and_written_piece_by_piece() {
     for (nsid, from, to, blocks) in steps.into_iter().chain([last]) {
         let read = submitted(next);
         let place = (read.kind, read.namespace, read.lba, read.blocks, read.bytes, read.fua);
-        let expected = (RequestKind::CopyRead, nsid - 1, Lba(from), blocks, blocks * 512, false);
+        let expected = (IoRequestKind::CopyRead, nsid - 1, Lba(from), blocks, blocks * 512, false);
         assert_eq!(place, expected);
         let write = submitted(queue.finished(T, DeviceOutcome::DONE, &[]));
         let place = (write.kind, write.namespace, write.lba, write.blocks, write.bytes, write.fua);
-        assert_eq!(place, (RequestKind::Write, 4, Lba(to), blocks, blocks * 512, true));
+        assert_eq!(place, (IoRequestKind::Write, 4, Lba(to), blocks, blocks * 512, true));
         next = queue.finished(T, DeviceOutcome::DONE, &[]);
     }
     let IoNext::Reply { cqe, data_bytes: 0 } = next else { panic!("{next:?}") };
@@ -268,11 +270,14 @@ fn a_namespace_that_goes_or_changes_ends_a_copy() {
 }
 
 /// A namespace that another host reserves in this way.
-fn reserved(nsid: u32, kind: Kind) -> (Namespace, std::sync::Arc<Reservations>, Operation) {
+fn reserved(
+    nsid: u32,
+    kind: Kind,
+) -> (Namespace, std::sync::Arc<Reservations>, ReservationRequest) {
     let reservations = Reservations::volatile();
     let by = Registrant::Host(weft_proto::nvme::types::Id128([9; 16]));
     let register = Action::Register { check: KeyCheck::New, key: 1, all_ports: false };
-    let action = |action| Operation { by: by.clone(), action, persist: None };
+    let action = |action| ReservationRequest { by: by.clone(), action, persist: None };
     reservations.execute(&action(register)).unwrap();
     let of = Namespace { reservations: Some(reservations.clone()), ..namespace(nsid) };
     (of, reservations, action(Action::Acquire { key: 1, kind }))

@@ -3,7 +3,7 @@
 
 use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{
-    Control, ControlEvent, ControllerKind, CrossReset, Next, Subsystem, SubsystemConfig,
+    ControlEvent, ControllerCore, ControllerKind, CrossReset, Next, Subsystem, SubsystemConfig,
 };
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::feature::{AsyncEvent, AsyncNotice};
@@ -16,7 +16,7 @@ use weft_proto::nvme::types::{Cntlid, Id128, Nsid};
 use weft_proto::stream::Tag;
 
 /// Another controller of the subsystem, of a host with this identifier.
-fn another(rig: &mut Rig, host: Id128) -> Control {
+fn another(rig: &mut Rig, host: Id128) -> ControllerCore {
     let (ask, mut data) = connect(0, Cntlid::DYNAMIC, &rig.subsystem.config().nqn.clone());
     data.host_id = host;
     let connected =
@@ -24,7 +24,7 @@ fn another(rig: &mut Rig, host: Id128) -> Control {
     connected.queue
 }
 
-fn identify_of(control: &mut Control) -> IdentifyController {
+fn identify_of(control: &mut ControllerCore) -> IdentifyController {
     let mut page = vec![0; 4096];
     let on = weft_proto::nvme::fabrics::Property::set(
         weft_proto::nvme::property::PropertyOffset::CC,

@@ -2,7 +2,7 @@
 
 use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{
-    AbortTarget, DeviceOutcome, IoNext, IoQueue, Namespace, RequestKind,
+    AbortTarget, DeviceOutcome, IoNext, IoQueue, IoRequestKind, Namespace,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::opcode::NvmOpcode;
@@ -64,7 +64,7 @@ fn data_may_come_in_either_order() {
         let request = submitted(queue.data(order[1], &[]));
         assert_eq!(
             (request.tag, request.kind, request.lba),
-            (B, RequestKind::CompareAndWrite { first: A }, Lba(10))
+            (B, IoRequestKind::CompareAndWrite { first: A }, Lba(10))
         );
         let done = pair(queue.finished(B, DeviceOutcome::DONE, &[]));
         assert_eq!(done, [(A, Cid(0xa), Status::SUCCESS), (B, Cid(0xb), Status::SUCCESS)]);
@@ -154,7 +154,7 @@ fn a_first_without_its_second() {
     assert_eq!(queue.start(B, &second(), 0), FETCH);
     assert_eq!(replied(queue.data(A, &[])).status, Status::MISSING_FUSED);
     queue.data(C, &[]);
-    assert_eq!(submitted(queue.data(B, &[])).kind, RequestKind::CompareAndWrite { first: C });
+    assert_eq!(submitted(queue.data(B, &[])).kind, IoRequestKind::CompareAndWrite { first: C });
 
     // A refused command stands in between as well.
     let mut queue = self::queue();
@@ -256,7 +256,7 @@ fn data_of_one_half_is_damaged() {
             AbortTarget::Doomed(healthy)
         );
         assert_eq!(replied(queue.data(healthy, &[])).status, Status::FAILED_FUSED);
-        assert_eq!(submitted(queue.data(damaged, &[])).kind, RequestKind::Write);
+        assert_eq!(submitted(queue.data(damaged, &[])).kind, IoRequestKind::Write);
     }
     // The first's data is damaged before the second comes.
     let mut queue = queue();

@@ -2,7 +2,7 @@
 
 use super::io::{dsm, queue};
 use crate::nvme_controller_support::*;
-use weft_proto::nvme::controller::{DeviceOutcome, IoNext, RequestKind};
+use weft_proto::nvme::controller::{DeviceOutcome, IoNext, IoRequestKind};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Fuse, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -177,7 +177,7 @@ fn what_is_ignored() {
     // The data pointer of a command without data; Linux sets a transport SGL of no bytes, others
     // nothing.
     let sqe = with(Sqe::new(NvmOpcode::FLUSH.0, Nsid(1)), |sqe| sqe.0[1] = 0);
-    assert_eq!(submitted(queue.start(Tag(1), &sqe, 0)).kind, RequestKind::Flush);
+    assert_eq!(submitted(queue.start(Tag(1), &sqe, 0)).kind, IoRequestKind::Flush);
 }
 
 #[test]

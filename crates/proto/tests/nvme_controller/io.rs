@@ -1,7 +1,7 @@
 //! I/O commands: what each is turned into.
 
 use crate::nvme_controller_support::*;
-use weft_proto::nvme::controller::{DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
+use weft_proto::nvme::controller::{DeviceOutcome, IoNext, IoQueue, IoRequest, IoRequestKind};
 use weft_proto::nvme::log_page::{ErrorEntry, LogPageId, SmartLog};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
@@ -36,10 +36,10 @@ fn a_read() {
         sqe.set_dword(12, 9 | FUA | 1 << 31)
     });
     let request = submitted(queue.start(Tag(3), &sqe, 0));
-    let expected = Request {
+    let expected = IoRequest {
         tag: Tag(3),
         namespace: 0,
-        kind: RequestKind::Read,
+        kind: IoRequestKind::Read,
         lba: Lba(990),
         blocks: 10,
         bytes: 5120,
@@ -79,7 +79,7 @@ fn a_write_from_the_capsule_and_by_the_transport() {
         let request = submitted(queue.data(Tag(0), &[]));
         assert_eq!(
             (request.kind, request.namespace, request.blocks, request.fua),
-            (RequestKind::Write, 1, 8, false)
+            (IoRequestKind::Write, 1, 8, false)
         );
         assert_eq!(
             replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status,
@@ -126,7 +126,7 @@ fn write_zeroes_and_compare() {
     let request = submitted(queue.start(Tag(0), &zeroes, 0));
     assert_eq!(
         (request.kind, request.blocks, request.bytes, request.fua),
-        (RequestKind::WriteZeroes { deallocate: true }, 1000, 0, true)
+        (IoRequestKind::WriteZeroes { deallocate: true }, 1000, 0, true)
     );
     replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[]));
 
@@ -134,7 +134,7 @@ fn write_zeroes_and_compare() {
         queue.start(Tag(0), &blocks(NvmOpcode::COMPARE, 1, 5, 2), 0),
         IoNext::Fetch { bytes: 1024 }
     );
-    assert_eq!(submitted(queue.data(Tag(0), &[])).kind, RequestKind::Compare);
+    assert_eq!(submitted(queue.data(Tag(0), &[])).kind, IoRequestKind::Compare);
     let differs = DeviceOutcome::failed(Status::COMPARE_FAILURE);
     assert_eq!(replied(queue.finished(Tag(0), differs, &[])).status, Status::COMPARE_FAILURE);
     assert_eq!(queue.statistics().media_errors, 0, "a miscompare is no error of the medium");
@@ -145,7 +145,7 @@ fn flush_of_one_and_of_all_namespaces() {
     let mut queue = queue();
     let flush = |nsid| Sqe::new(NvmOpcode::FLUSH.0, nsid);
     let request = submitted(queue.start(Tag(0), &flush(Nsid(1)), 0));
-    assert_eq!((request.kind, request.namespace), (RequestKind::Flush, 0));
+    assert_eq!((request.kind, request.namespace), (IoRequestKind::Flush, 0));
     assert_eq!(replied(queue.finished(Tag(0), DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
     assert_eq!(
         replied(queue.start(Tag(0), &flush(Nsid(2)), 0)).status,
@@ -169,7 +169,7 @@ fn ranges_are_discarded_one_by_one() {
     let (sqe, data) = dsm(&[(10, 5), (0, 0), (900, 100)], 4);
     assert_eq!(queue.start(Tag(0), &sqe, 0), IoNext::Fetch { bytes: 48 });
     let first = submitted(queue.data(Tag(0), &data));
-    assert_eq!((first.kind, first.lba, first.blocks), (RequestKind::Discard, Lba(10), 5));
+    assert_eq!((first.kind, first.lba, first.blocks), (IoRequestKind::Discard, Lba(10), 5));
     let second = submitted(queue.finished(Tag(0), DeviceOutcome::DONE, &data));
     assert_eq!(
         (second.lba, second.blocks, second.tag),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::nvme_controller_support::*;
 use proptest::prelude::*;
 use weft_proto::nvme::controller::{
-    AbortTarget, AbortTicket, ControlEvent, DeviceOutcome, IoNext, IoQueue, Next, RequestKind,
+    AbortTarget, AbortTicket, ControlEvent, DeviceOutcome, IoNext, IoQueue, IoRequestKind, Next,
     before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
@@ -209,7 +209,7 @@ impl Pump {
             }
             IoNext::Submit(request) => {
                 assert!(request.bytes <= TRANSFER);
-                if let RequestKind::CompareAndWrite { first } = request.kind {
+                if let IoRequestKind::CompareAndWrite { first } = request.kind {
                     assert!(first == tag || self.tags[&first.0].0 == Where::Waiting);
                     self.set(first, Where::Waiting);
                 }

@@ -16,7 +16,7 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Id128, Nsid};
 use weft_proto::reservation::{
-    Action, KeyCheck, Kind, Notice, Operation, Registrant, ReservationState, Reservations,
+    Action, KeyCheck, Kind, Notice, Registrant, ReservationRequest, ReservationState, Reservations,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_proto::stream::Tag;
@@ -73,7 +73,9 @@ impl ReservationRig {
 
     /// Another host, or an initiator, does something.
     fn other(&self, by: &Registrant, action: Action) {
-        self.reservations.execute(&Operation { by: by.clone(), action, persist: None }).unwrap();
+        self.reservations
+            .execute(&ReservationRequest { by: by.clone(), action, persist: None })
+            .unwrap();
     }
 
     fn report(&mut self, bytes: u32) -> Vec<u8> {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    Control, ControlEvent, ControllerKind, IoNext, IoQueue, Namespace, Next, Port, Refusal,
-    Request, Subsystem, SubsystemConfig, Support, before_connect,
+    ConnectRefusal, ControlEvent, ControllerCore, ControllerKind, IoNext, IoQueue, IoRequest,
+    Namespace, Next, Port, Subsystem, SubsystemConfig, Support, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectData, Property};
@@ -111,7 +111,7 @@ pub fn connect_sqe(connect: &Connect) -> Sqe {
 /// A controller with its subsystem.
 pub struct Rig {
     pub subsystem: Subsystem,
-    pub control: Control,
+    pub control: ControllerCore,
     pub now: Duration,
     cid: u16,
 }
@@ -128,7 +128,7 @@ impl Rig {
     }
 
     /// A controller that is connected already.
-    pub fn of(subsystem: Subsystem, control: Control) -> Self {
+    pub fn of(subsystem: Subsystem, control: ControllerCore) -> Self {
         Self { subsystem, control, now: Duration::ZERO, cid: 0 }
     }
 
@@ -212,7 +212,7 @@ impl Rig {
         }
     }
 
-    pub fn connect_io(&mut self, qid: u16) -> Result<IoQueue, Refusal> {
+    pub fn connect_io(&mut self, qid: u16) -> Result<IoQueue, ConnectRefusal> {
         let (ask, data) = connect(qid, self.control.cntlid(), &self.subsystem.config().nqn.clone());
         Ok(self.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data))?.queue)
     }
@@ -275,7 +275,7 @@ pub fn replied(next: IoNext) -> Cqe {
     }
 }
 
-pub fn submitted(next: IoNext) -> Request {
+pub fn submitted(next: IoNext) -> IoRequest {
     match next {
         IoNext::Submit(request) => request,
         other => panic!("{other:?}"),
@@ -303,7 +303,7 @@ pub fn with(mut sqe: Sqe, change: impl Fn(&mut Sqe)) -> Sqe {
 }
 
 /// Allocates the queues that the last command, under this tag, asks for.
-pub fn allocated(control: &mut Control, now: Duration, tag: Tag) -> Next {
+pub fn allocated(control: &mut ControllerCore, now: Duration, tag: Tag) -> Next {
     let Some(ControlEvent::Queues { ticket, wanted }) = control.poll(now) else {
         panic!("the command is not answered at once");
     };

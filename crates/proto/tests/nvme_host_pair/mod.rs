@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    ControllerKind, ControllerModel, DeviceOutcome, DiscoveryRecord, IoNext, IoQueue, Namespace,
-    Request, RequestKind, Subsystem, SubsystemConfig,
+    ControllerKind, ControllerModel, DeviceOutcome, DiscoveryRecord, IoNext, IoQueue, IoRequest,
+    IoRequestKind, Namespace, Subsystem, SubsystemConfig,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{
@@ -232,7 +232,7 @@ fn a_disk_is_no_discovery_controller_and_the_other_way_round() {
 
 /// Returns the controller's request for a command with `bytes` of data, of which it inspects `data`
 /// itself.
-fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> Request {
+fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> IoRequest {
     sqe.set_cid(Cid(1));
     sqe.set_sgl(Sgl::transport(bytes));
     let mut next = queue.start(Tag(1), &sqe, 0);
@@ -252,21 +252,21 @@ fn request(queue: &mut IoQueue, mut sqe: Sqe, bytes: u32, data: &[u8]) -> Reques
 fn commands_of_the_host_are_what_the_controller_takes() {
     let mut pair = Pair::ready();
     let queue = pair.queues.get_mut(&Qid(1)).unwrap();
-    let seen = |request: Request| (request.kind, request.lba, request.blocks, request.fua);
+    let seen = |request: IoRequest| (request.kind, request.lba, request.blocks, request.fua);
     let read = request(queue, command::read(Nsid(1), Lba(7), 2), 8192, &[]);
-    assert_eq!(seen(read), (RequestKind::Read, Lba(7), 2, false));
+    assert_eq!(seen(read), (IoRequestKind::Read, Lba(7), 2, false));
     let write = request(queue, command::write(Nsid(1), Lba(999), 1, true), 4096, &[0; 4096]);
-    assert_eq!(seen(write), (RequestKind::Write, Lba(999), 1, true));
+    assert_eq!(seen(write), (IoRequestKind::Write, Lba(999), 1, true));
     let compare = request(queue, command::compare(Nsid(1), Lba(1), 1), 4096, &[0; 4096]);
-    assert_eq!(seen(compare), (RequestKind::Compare, Lba(1), 1, false));
+    assert_eq!(seen(compare), (IoRequestKind::Compare, Lba(1), 1, false));
     let flush = request(queue, command::flush(Nsid(1)), 0, &[]);
-    assert_eq!(flush.kind, RequestKind::Flush);
+    assert_eq!(flush.kind, IoRequestKind::Flush);
     let zeroes = request(queue, command::write_zeroes(Nsid(1), Lba(9), 256, true, false), 0, &[]);
-    assert_eq!(seen(zeroes), (RequestKind::WriteZeroes { deallocate: true }, Lba(9), 256, false));
+    assert_eq!(seen(zeroes), (IoRequestKind::WriteZeroes { deallocate: true }, Lba(9), 256, false));
     let mut range = [0; command::RANGE_BYTES];
     command::put_range(&mut range, Lba(100), 50);
     let discard = request(queue, command::deallocate(Nsid(1), 1), 16, &range);
-    assert_eq!(seen(discard), (RequestKind::Discard, Lba(100), 50, false));
+    assert_eq!(seen(discard), (IoRequestKind::Discard, Lba(100), 50, false));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_fused_pair_is_one_request() {
     let IoNext::Submit(request) = last else { panic!("{last:?}") };
     assert_eq!(
         (request.kind, request.lba, request.blocks),
-        (RequestKind::CompareAndWrite { first: Tag(1) }, Lba(5), 8)
+        (IoRequestKind::CompareAndWrite { first: Tag(1) }, Lba(5), 8)
     );
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    AbortTarget, Control, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port, Refusal,
-    Subsystem, SubsystemConfig, Support,
+    AbortTarget, ConnectRefusal, ControlEvent, ControllerCore, ControllerKind, IoQueue, Namespace,
+    Next, Port, Subsystem, SubsystemConfig, Support,
 };
 use weft_proto::nvme::host::{
     AdminData, HostAction, HostConfig, HostControl, HostError, RequestId,
@@ -58,7 +58,7 @@ pub fn config() -> HostConfig {
 pub struct Pair {
     pub host: HostControl,
     pub subsystem: Subsystem,
-    pub control: Option<Control>,
+    pub control: Option<ControllerCore>,
     pub queues: BTreeMap<Qid, IoQueue>,
     /// Admin commands that the controller holds, by tag.
     pub held: Vec<Option<RequestId>>,
@@ -129,7 +129,7 @@ impl Pair {
                     self.control = Some(connected.queue);
                     connected.cqe
                 }
-                Err(Refusal { cqe, .. }) => cqe,
+                Err(ConnectRefusal { cqe, .. }) => cqe,
             };
             return self.host.admin_completed(self.now, id, &cqe, &[]);
         }
@@ -157,7 +157,7 @@ impl Pair {
                 self.queues.insert(qid, connected.queue);
                 connected.cqe
             }
-            Err(Refusal { cqe, .. }) => cqe,
+            Err(ConnectRefusal { cqe, .. }) => cqe,
         };
         self.host.queue_opened(self.now, qid, &cqe);
     }
@@ -205,7 +205,7 @@ impl Pair {
         let end = self.now + time;
         self.run();
         loop {
-            let control = self.control.as_ref().and_then(Control::deadline);
+            let control = self.control.as_ref().and_then(ControllerCore::deadline);
             match [self.host.deadline(), control].into_iter().flatten().min() {
                 Some(at) if at <= end => self.now = self.now.max(at),
                 _ => break,

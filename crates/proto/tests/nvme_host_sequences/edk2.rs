@@ -1,7 +1,7 @@
 //! EDK2's NVMe-oF driver (`NetworkPkg/NvmeOfDxe`), which drives SPDK's host library of its time:
 //! from the boot manager to the kernel.
 
-use weft_proto::nvme::controller::RequestKind;
+use weft_proto::nvme::controller::IoRequestKind;
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::identify::IdentifyController;
 use weft_proto::nvme::status::Status;
@@ -70,7 +70,7 @@ fn edk2_boots() {
         );
         assert_eq!(
             asked.map(|request| (request.kind, request.bytes)),
-            Some((RequestKind::Read, 4096))
+            Some((IoRequestKind::Read, 4096))
         );
         assert_eq!(answer.data, [0x5a; 4096]);
         assert_eq!(queue.noted(), [Deviation::IoQueueKeepAlive]);

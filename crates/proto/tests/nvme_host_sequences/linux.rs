@@ -1,7 +1,7 @@
 //! Linux 6.12 (`drivers/nvme/host`: `fabrics.c`, `core.c`, `tcp.c`, `hwmon.c`) from `nvme connect`
 //! over I/O to `nvme disconnect`, without options, so that SQ flow control stays on.
 
-use weft_proto::nvme::controller::RequestKind;
+use weft_proto::nvme::controller::IoRequestKind;
 use weft_proto::nvme::identify::{
     CommandSetCombinations, IdentifyController, IdentifyNamespace, NamespaceDescriptors,
     NamespaceList,
@@ -92,7 +92,7 @@ fn read_and_write(io: &mut Io) {
     let (asked, answer) = io.run(&command(0x02, 1, 1, 4096, [8, 0, 7]), false, &[]);
     assert_eq!(
         asked.map(|request| (request.kind, request.lba, request.blocks)),
-        Some((RequestKind::Read, Lba(8), 8))
+        Some((IoRequestKind::Read, Lba(8), 8))
     );
     assert_eq!((answer.status, answer.data), (Status::SUCCESS, vec![0x5a; 4096]));
     // A write that fits the capsule, one that does not, with FUA as the second.
@@ -103,12 +103,12 @@ fn read_and_write(io: &mut Io) {
         let asked = asked.unwrap();
         assert_eq!(
             (asked.kind, asked.bytes as usize, asked.fua),
-            (RequestKind::Write, bytes, fua != 0)
+            (IoRequestKind::Write, bytes, fua != 0)
         );
         assert_eq!(answer.status, Status::SUCCESS);
     }
     let (asked, _) = io.run(&command(0x00, 3, 1, 0, [0; 3]), false, &[]);
-    assert_eq!(asked.map(|request| request.kind), Some(RequestKind::Flush));
+    assert_eq!(asked.map(|request| request.kind), Some(IoRequestKind::Flush));
 }
 
 /// `nvme_setup_discard` sends 4 KiB however few ranges there are; `nvme_setup_write_zeroes` sets
@@ -119,13 +119,13 @@ fn discard(io: &mut Io) {
     let (asked, answer) = io.run(&command(0x09, 4, 1, 4096, [0, 4, 0]), true, &ranges);
     assert_eq!(
         asked.map(|request| (request.kind, request.blocks)),
-        Some((RequestKind::Discard, 8))
+        Some((IoRequestKind::Discard, 8))
     );
     assert_eq!(answer.status, Status::SUCCESS);
     let (asked, _) = io.run(&command(0x08, 5, 1, 0, [0, 0, 7 | 1 << 25]), false, &[]);
     assert_eq!(
         asked.map(|request| request.kind),
-        Some(RequestKind::WriteZeroes { deallocate: true })
+        Some(IoRequestKind::WriteZeroes { deallocate: true })
     );
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, IoNext, IoQueue, Next, RequestKind, Subsystem, before_connect,
+    CONNECT_BYTES, ControllerCore, IoNext, IoQueue, IoRequestKind, Next, Subsystem, before_connect,
     subsystem_name,
 };
 use weft_proto::nvme::cqe::Cqe;
@@ -70,7 +70,7 @@ fn arrive(capsule: &[u8]) -> (Sqe, [u8; CONNECT_BYTES]) {
     (sqe, end.memory[tag.index()].as_slice().try_into().unwrap())
 }
 
-fn admin(subsystem: &mut Subsystem) -> Control {
+fn admin(subsystem: &mut Subsystem) -> ControllerCore {
     let (sqe, data) = arrive(&connect(0, 0, 31, 0xffff));
     assert_eq!(subsystem_name(&data), Some(nqn("disk")));
     let connected = subsystem.connect(Duration::ZERO, &sqe, &data, PORT).unwrap();
@@ -79,7 +79,7 @@ fn admin(subsystem: &mut Subsystem) -> Control {
 }
 
 /// Runs a command that succeeds: its result and data.
-fn run(control: &mut Control, sqe: &Sqe) -> (Cqe, Vec<u8>) {
+fn run(control: &mut ControllerCore, sqe: &Sqe) -> (Cqe, Vec<u8>) {
     let mut data = Vec::new();
     let mut next = control.start(Duration::ZERO, Tag(0), sqe);
     if let Next::Produce { bytes } = next {
@@ -105,7 +105,7 @@ fn io(subsystem: &mut Subsystem) -> IoQueue {
 fn from_icreq_to_the_first_read() {
     let mut subsystem = subsystem();
     let control = &mut admin(&mut subsystem);
-    let get = |control: &mut Control, offset: u32, size: u32| {
+    let get = |control: &mut ControllerCore, offset: u32, size: u32| {
         run(control, &command(0x7f, 1, 4, 0, [size, offset, 0])).0.result
     };
     assert_eq!(get(control, 0x08, 0), 0x0002_0000);
@@ -149,7 +149,7 @@ fn from_icreq_to_the_first_read() {
     assert_eq!(queue.entries(), 256);
     let next = queue.start(Tag(0), &command(0x02, 0, 1, 4096, [8, 0, 7]), 0);
     assert!(
-        matches!(next, IoNext::Submit(request) if request.kind == RequestKind::Read && request.bytes == 4096),
+        matches!(next, IoNext::Submit(request) if request.kind == IoRequestKind::Read && request.bytes == 4096),
         "{next:?}"
     );
 }

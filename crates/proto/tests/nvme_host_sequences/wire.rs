@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, DeviceOutcome, IoNext, IoQueue, Next, Request, RequestKind, Subsystem,
-    before_connect,
+    CONNECT_BYTES, ControllerCore, DeviceOutcome, IoNext, IoQueue, IoRequest, IoRequestKind, Next,
+    Subsystem, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
@@ -164,7 +164,7 @@ impl Wire {
 /// An admin queue.
 pub struct Admin {
     wire: Wire,
-    pub control: Control,
+    pub control: ControllerCore,
     now: Duration,
     cid: u16,
 }
@@ -262,7 +262,7 @@ impl Io {
 
     /// Sends a command, its data in the capsule where that is so; gives what the device is asked to
     /// do, and then its answer.
-    pub fn run(&mut self, sqe: &Sqe, in_capsule: bool, data: &[u8]) -> (Option<Request>, Answer) {
+    pub fn run(&mut self, sqe: &Sqe, in_capsule: bool, data: &[u8]) -> (Option<IoRequest>, Answer) {
         let (tag, sqe, bytes) =
             self.wire.command(&capsule(sqe, if in_capsule { data } else { &[] }));
         let mut next = self.queue.start(tag, &sqe, bytes);
@@ -275,7 +275,7 @@ impl Io {
         let mut asked = None;
         if let IoNext::Submit(request) = next {
             asked = Some(request);
-            if request.kind == RequestKind::Read {
+            if request.kind == IoRequestKind::Read {
                 self.wire.end.memory(tag, request.bytes as usize).fill(0x5a);
             }
             next = self.queue.finished(tag, DeviceOutcome::DONE, data);

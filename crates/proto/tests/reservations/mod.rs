@@ -5,7 +5,9 @@ mod model;
 
 use model::{HOSTS, KEYS, Model, Told, number, registrant};
 use proptest::prelude::*;
-use weft_proto::reservation::{Action, Changes, KeyCheck, Kind, Operation, ReservationState};
+use weft_proto::reservation::{
+    Action, Changes, KeyCheck, Kind, ReservationRequest, ReservationState,
+};
 
 fn key() -> impl Strategy<Value = u64> {
     1..KEYS
@@ -57,7 +59,7 @@ proptest! {
     fn the_machine_does_what_the_standards_say(commands in proptest::collection::vec((0..HOSTS, action()), 1..60)) {
         let (mut state, mut model) = (ReservationState::default(), Model::default());
         for (by, action) in commands {
-            let operation = Operation { by: registrant(by), action: action.clone(), persist: None };
+            let operation = ReservationRequest { by: registrant(by), action: action.clone(), persist: None };
             let mut next = state.clone();
             let (is, should) = (next.apply(&operation), model.clone().apply(by, &action));
             prop_assert_eq!(is.as_ref().map(|changes| sorted(told(changes))).map_err(|e| *e), should.map(sorted), "{:?}", operation);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use weft_proto::nvme::types::Id128;
 use weft_proto::reservation::{
-    Action, KeyCheck, Kind, Notice, PermittedAccess, Refusal, Registrant,
+    Action, KeyCheck, Kind, Notice, PermittedAccess, Registrant, ReservationRefusal,
 };
 use weft_proto::scsi::lun::{NexusName, TransportId};
 
@@ -70,7 +70,7 @@ impl Model {
         }
     }
 
-    fn register(&mut self, by: u8, check: KeyCheck, key: u64) -> Result<Told, Refusal> {
+    fn register(&mut self, by: u8, check: KeyCheck, key: u64) -> Result<Told, ReservationRefusal> {
         let now = self.keys.get(&by).copied();
         let allowed = match (check, now) {
             (KeyCheck::Ignore, _) | (KeyCheck::New, None) => true,
@@ -82,7 +82,7 @@ impl Model {
             (KeyCheck::Registered(Some(_)), None) => false,
         };
         if !allowed {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         if now.is_none() && key == 0 {
             return Ok(Told::default());
@@ -96,14 +96,20 @@ impl Model {
         Ok((self.tidy(by), Vec::new()))
     }
 
-    fn preempt(&mut self, by: u8, target: u64, kind: Kind, abort: bool) -> Result<Told, Refusal> {
+    fn preempt(
+        &mut self,
+        by: u8,
+        target: u64,
+        kind: Kind,
+        abort: bool,
+    ) -> Result<Told, ReservationRefusal> {
         let preempted = match &self.held {
             Some((held, _)) if all_registrants(*held) => target == 0,
             Some((_, holders)) => holders.iter().any(|holder| self.keys[holder] == target),
             None => false,
         };
         if target == 0 && !preempted {
-            return Err(Refusal::ZeroKey);
+            return Err(ReservationRefusal::ZeroKey);
         }
         let named: Vec<u8> = self
             .keys
@@ -112,7 +118,7 @@ impl Model {
             .map(|(n, _)| *n)
             .collect();
         if named.is_empty() {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         self.generation += 1;
         let lost: Vec<u8> = named.into_iter().filter(|n| !(preempted && *n == by)).collect();
@@ -130,7 +136,7 @@ impl Model {
         Ok((told, if abort { lost } else { Vec::new() }))
     }
 
-    pub fn apply(&mut self, by: u8, action: &Action) -> Result<Told, Refusal> {
+    pub fn apply(&mut self, by: u8, action: &Action) -> Result<Told, ReservationRefusal> {
         let needs = match action {
             Action::Acquire { key, .. } | Action::Release { key, .. } | Action::Clear { key } => {
                 Some(*key)
@@ -139,21 +145,21 @@ impl Model {
             Action::Register { .. } | Action::Persist => None,
         };
         if needs.is_some() && self.keys.get(&by).copied() != needs {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         let holds = self.held.as_ref().is_some_and(|(_, holders)| holders.contains(&by));
         match action {
             Action::Register { check, key, .. } => self.register(by, *check, *key),
             Action::Acquire { kind, .. } => match &self.held {
                 Some((held, _)) if holds && held == kind => Ok(Told::default()),
-                Some(_) => Err(Refusal::Conflict),
+                Some(_) => Err(ReservationRefusal::Conflict),
                 None => {
                     self.held = Some((*kind, vec![by]));
                     Ok((self.tidy(by), Vec::new()))
                 }
             },
             Action::Release { kind, .. } => match &self.held {
-                Some((held, _)) if holds && held != kind => Err(Refusal::WrongType),
+                Some((held, _)) if holds && held != kind => Err(ReservationRefusal::WrongType),
                 Some(_) if holds => {
                     self.held.as_mut().expect("it is held").1.clear();
                     self.held = None;
@@ -183,13 +189,21 @@ impl Model {
         }
     }
 
-    fn move_to(&mut self, by: u8, to: u8, to_key: u64, unregister: bool) -> Result<Told, Refusal> {
-        let Some((kind, holders)) = &mut self.held else { return Err(Refusal::NothingToMove) };
+    fn move_to(
+        &mut self,
+        by: u8,
+        to: u8,
+        to_key: u64,
+        unregister: bool,
+    ) -> Result<Told, ReservationRefusal> {
+        let Some((kind, holders)) = &mut self.held else {
+            return Err(ReservationRefusal::NothingToMove);
+        };
         if all_registrants(*kind) || !holders.contains(&by) {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         if to == by {
-            return Err(Refusal::MoveToHolder);
+            return Err(ReservationRefusal::MoveToHolder);
         }
         *holders = vec![to];
         self.keys.insert(to, to_key);

@@ -3,7 +3,7 @@
 use super::rig::{ALL, BLOCK, BLOCKS, Ended, Rig, TRANSFER_BLOCKS, block, config};
 use weft_proto::scsi::cdb::{ByteCheck, Command, Extent};
 use weft_proto::scsi::initiator::parameters::put_unmap;
-use weft_proto::scsi::lun::{RequestKind, UnitFeatures};
+use weft_proto::scsi::lun::{UnitFeatures, UnitRequestKind};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
@@ -147,15 +147,16 @@ fn one_block_is_compared_with_many() {
 fn what_is_written_and_verified_is_written_through() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    for (check, then) in
-        [(ByteCheck::Medium, RequestKind::Verify), (ByteCheck::Blocks, RequestKind::Compare)]
-    {
+    for (check, then) in [
+        (ByteCheck::Medium, UnitRequestKind::Verify),
+        (ByteCheck::Blocks, UnitRequestKind::Compare),
+    ] {
         rig.disk.requests.clear();
         let command = Command::WriteAndVerify { extent: extent(3, 2), dpo: false, check };
         assert!(rig.run(host, command, &[4; 2 * BLOCK]).is_good());
         let kinds: Vec<_> =
             rig.disk.requests.iter().map(|request| (request.kind, request.fua)).collect();
-        assert_eq!(kinds, [(RequestKind::Write, true), (then, false)]);
+        assert_eq!(kinds, [(UnitRequestKind::Write, true), (then, false)]);
         assert_eq!(rig.disk.bytes[3 * BLOCK..5 * BLOCK], [4; 2 * BLOCK]);
     }
 }
@@ -164,7 +165,7 @@ fn what_is_written_and_verified_is_written_through() {
 fn zeroes_are_not_moved_where_the_device_writes_them_by_itself() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    let zeroes = |deallocate| RequestKind::WriteZeroes { deallocate };
+    let zeroes = |deallocate| UnitRequestKind::WriteZeroes { deallocate };
     for (unmap, no_data) in [(false, false), (true, false), (false, true), (true, true)] {
         rig.disk.requests.clear();
         let data = if no_data { &[][..] } else { &[0; BLOCK] };
@@ -232,7 +233,7 @@ fn unmap_discards_range_after_range() {
         .iter()
         .map(|request| (request.kind, request.lba, request.blocks))
         .collect();
-    assert_eq!(steps, [(RequestKind::Discard, 1, 2), (RequestKind::Discard, 20, 1)]);
+    assert_eq!(steps, [(UnitRequestKind::Discard, 1, 2), (UnitRequestKind::Discard, 20, 1)]);
     assert!(rig.run(host, unmap(&[]), &[]).is_good());
     assert!(rig.run(host, unmap(&list[..8]), &list[..8]).is_good());
 }
@@ -299,7 +300,7 @@ fn the_cache_is_flushed_if_there_is_one() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
     assert!(rig.run(host, synchronize, &[]).is_good());
-    assert_eq!(rig.disk.requests.last().map(|request| request.kind), Some(RequestKind::Flush));
+    assert_eq!(rig.disk.requests.last().map(|request| request.kind), Some(UnitRequestKind::Flush));
     let far = Command::SynchronizeCache { extent: extent(BLOCKS, 1), immediate: false };
     assert_eq!(rig.run(host, far, &[]).sense, beyond(BLOCKS));
     let mut rig = Rig::with(UnitFeatures { volatile_cache: false, ..ALL });

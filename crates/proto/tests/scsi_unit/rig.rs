@@ -7,8 +7,8 @@ use weft_proto::limits::SCSI_RESPONSE_BYTES_MAX;
 use weft_proto::reservation::{Registrant, Reservations};
 use weft_proto::scsi::cdb::{CDB_BYTES, Command};
 use weft_proto::scsi::lun::{
-    Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task,
-    TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
+    Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Step, Target, Task, TransportId, UnitConfig,
+    UnitFeatures, UnitGeometry, UnitIdentity, UnitRequest, UnitRequestKind, UnitTable,
 };
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
@@ -58,13 +58,13 @@ pub struct Disk {
     /// Its content.
     pub bytes: Vec<u8>,
     /// All requests, in order.
-    pub requests: Vec<Request>,
+    pub requests: Vec<UnitRequest>,
     /// Results of the next requests.
     pub faults: Vec<(ScsiStatus, Option<Sense>)>,
 }
 
 impl Disk {
-    fn execute(&mut self, request: Request, memory: &mut Vec<u8>) -> DeviceOutcome {
+    fn execute(&mut self, request: UnitRequest, memory: &mut Vec<u8>) -> DeviceOutcome {
         self.requests.push(request);
         if let Some((status, sense)) = self.faults.pop() {
             return DeviceOutcome::Failed(status, sense);
@@ -72,45 +72,48 @@ impl Disk {
         let from = usize::try_from(request.lba).unwrap() * BLOCK;
         let range = from..from + request.blocks as usize * BLOCK;
         assert!(range.end <= self.bytes.len(), "{request:?} leaves the disk");
-        assert_eq!(request.blocks == 0, request.kind == RequestKind::Flush);
+        assert_eq!(request.blocks == 0, request.kind == UnitRequestKind::Flush);
         let bytes = request.bytes as usize;
         let moved = match request.kind {
-            RequestKind::Flush | RequestKind::WriteZeroes { .. } | RequestKind::Discard => 0,
-            RequestKind::CompareAndWrite => 2 * range.len(),
+            UnitRequestKind::Flush
+            | UnitRequestKind::WriteZeroes { .. }
+            | UnitRequestKind::Discard => 0,
+            UnitRequestKind::CompareAndWrite => 2 * range.len(),
             _ => range.len(),
         };
         assert_eq!(bytes, moved, "{request:?}");
-        if matches!(request.kind, RequestKind::WriteRepeated | RequestKind::CompareRepeated) {
+        if matches!(request.kind, UnitRequestKind::WriteRepeated | UnitRequestKind::CompareRepeated)
+        {
             memory.truncate(BLOCK);
             *memory = memory.repeat(request.blocks as usize);
         }
         let disk = &mut self.bytes[range.clone()];
         let is_same = match request.kind {
-            RequestKind::Read => {
+            UnitRequestKind::Read => {
                 *memory = disk.to_vec();
                 true
             }
-            RequestKind::Verify => {
+            UnitRequestKind::Verify => {
                 memory.clear();
                 true
             }
-            RequestKind::Write | RequestKind::WriteRepeated => {
+            UnitRequestKind::Write | UnitRequestKind::WriteRepeated => {
                 disk.copy_from_slice(&memory[..bytes]);
                 true
             }
-            RequestKind::Compare | RequestKind::CompareRepeated => *disk == memory[..bytes],
-            RequestKind::CompareAndWrite => {
+            UnitRequestKind::Compare | UnitRequestKind::CompareRepeated => *disk == memory[..bytes],
+            UnitRequestKind::CompareAndWrite => {
                 let is_same = *disk == memory[..bytes / 2];
                 if is_same {
                     disk.copy_from_slice(&memory[bytes / 2..bytes]);
                 }
                 is_same
             }
-            RequestKind::WriteZeroes { .. } | RequestKind::Discard => {
+            UnitRequestKind::WriteZeroes { .. } | UnitRequestKind::Discard => {
                 disk.fill(0);
                 true
             }
-            RequestKind::Flush => true,
+            UnitRequestKind::Flush => true,
         };
         match is_same {
             true => DeviceOutcome::Done,

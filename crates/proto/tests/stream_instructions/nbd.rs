@@ -7,25 +7,26 @@ use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use weft_proto::nbd::server::{CommandKind, ExportOffer, Listed};
 use weft_proto::nbd::{
-    BlockSizes, Client, ClientConfig, ClientEvent, ExportInfo, Server, ServerConfig, ServerEvent,
+    BlockSizes, ClientConfig, ClientEvent, ExportInfo, NbdClient, NbdEngine, ServerConfig,
+    ServerEvent,
 };
 use weft_proto::stream::Tag;
 
 struct Host {
-    engine: Client,
+    engine: NbdClient,
     code: CommandCode,
 }
 
 impl Host {
     fn new(code: CommandCode) -> Self {
-        Self { engine: Client::new(ClientConfig::new("")), code }
+        Self { engine: NbdClient::new(ClientConfig::new("")), code }
     }
 }
 
 impl End for Host {
-    type Engine = Client;
+    type Engine = NbdClient;
 
-    fn engine(&mut self) -> &mut Client {
+    fn engine(&mut self) -> &mut NbdClient {
         &mut self.engine
     }
 
@@ -53,19 +54,19 @@ impl End for Host {
     }
 }
 
-struct Target(Server);
+struct Target(NbdEngine);
 
 impl Target {
     fn new() -> Self {
         let listed = Listed { name: "one".into(), description: String::new() };
-        Self(Server::new(ServerConfig::new(Arc::new([listed]))))
+        Self(NbdEngine::new(ServerConfig::new(Arc::new([listed]))))
     }
 }
 
 impl End for Target {
-    type Engine = Server;
+    type Engine = NbdEngine;
 
-    fn engine(&mut self) -> &mut Server {
+    fn engine(&mut self) -> &mut NbdEngine {
         &mut self.0
     }
 

@@ -7,7 +7,7 @@ use crate::dhchap::{check_distinct, parse_group, parse_hash, read};
 use crate::values::parse_nqn;
 use std::path::{Path, PathBuf};
 use weft_endpoint::inventory::Authentication;
-use weft_proto::nvme::auth::Secret;
+use weft_proto::nvme::auth::DhchapSecret;
 
 /// The authentication that a table demands. Paths of files begin at `directory`.
 pub fn authentication(
@@ -51,7 +51,7 @@ pub fn authentication(
     demanded
 }
 
-fn secret(file: &At<PathBuf>, directory: &Path, finder: &mut Finder<'_>) -> Option<Secret> {
+fn secret(file: &At<PathBuf>, directory: &Path, finder: &mut Finder<'_>) -> Option<DhchapSecret> {
     finder.take(file.place(), read(&beside(directory, file)))
 }
 
@@ -71,7 +71,7 @@ fn some<T>(
 mod tests {
     use crate::config::tests::read;
     use std::path::Path;
-    use weft_proto::nvme::auth::{Group, Secret};
+    use weft_proto::nvme::auth::{DhchapSecret, Group};
 
     const HEAD: &str = "listen = [\"127.0.0.1:4420\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example.weft:one\"\n[subsystem.authentication]\n";
 
@@ -82,7 +82,7 @@ mod tests {
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).unwrap();
         for (name, byte) in [("old", 1), ("new", 2), ("own", 3)] {
-            let text = Secret::of_key(&[byte; 32], None).unwrap().text();
+            let text = DhchapSecret::of_key(&[byte; 32], None).unwrap().text();
             crate::secret::create_private(&directory.join(name), &text).unwrap();
         }
         let hosts = "dhgroups = [\"ffdhe3072\", \"null\"]\nctrl_secret_file = \"own\"\n[[subsystem.authentication.host]]\n\

@@ -5,7 +5,8 @@ use super::source_options::{SourceOptions, describe};
 /// A configuration with comments.
 pub const EXAMPLE: &str = include_str!("data/example.toml");
 
-/// The JSON schema of [`ConfigFile`](super::tables::ConfigFile), without the options of connections.
+/// The JSON schema of [`ConfigFile`](super::tables::ConfigFile), without the options of
+/// connections.
 const TABLES: &str = include_str!("data/schema.json");
 
 /// The JSON schema of configurations.
@@ -24,7 +25,7 @@ pub(super) mod tests {
     use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
     use std::borrow::Cow;
     use std::path::Path;
-    use weft_proto::nvme::auth::{InterchangeKey, Secret};
+    use weft_proto::nvme::auth::{DhchapSecret, InterchangeKey};
 
     /// With all that is in comments taken out of them, except where that names files.
     fn without_comments() -> String {
@@ -53,7 +54,7 @@ pub(super) mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         crate::secret::create_private(&directory.join("alice.secret"), "0123456789abcdef").unwrap();
         for (file, byte) in [("host1.secret", 1), ("disks.secret", 2)] {
-            let secret = Secret::of_key(&[byte; 32], None).unwrap();
+            let secret = DhchapSecret::of_key(&[byte; 32], None).unwrap();
             crate::secret::create_private(&directory.join(file), &secret.text()).unwrap();
         }
         let key = InterchangeKey::of_key(&[1; 32], None).unwrap();

@@ -48,7 +48,7 @@ mod tests {
     use weft_endpoint::inventory::Authentication;
     use weft_proto::iscsi::chap::Credentials;
     use weft_proto::iscsi::target::ChapUser;
-    use weft_proto::nvme::auth::{InterchangeKey, PskKeys, Secret};
+    use weft_proto::nvme::auth::{DhchapSecret, InterchangeKey, PskKeys};
 
     fn desired(listen: &str, more: &str) -> Desired {
         let text = format!(
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_protocol_has_its_proof() {
-        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let secret = || DhchapSecret::of_key(&[7; 32], None).unwrap();
         let user = || ChapUser {
             credentials: Credentials { name: "user".into(), secret: "0123456789abcdef".into() },
             initiators: Vec::new(),

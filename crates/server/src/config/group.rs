@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 use weft_block::grammar;
-use weft_ceph::{Access, RBD, RbdUrl};
+use weft_ceph::{CephAccess, RBD, RbdUrl};
 use weft_endpoint::inventory::{self, Authentication};
 use weft_group::limits::ANA_GROUPS;
 use weft_group::placement::default_ana_group;
@@ -144,7 +144,7 @@ pub fn unfit(source: &str) -> Option<String> {
             return Some(text);
         }
         let url = RbdUrl::parse(leaf.url).ok()?;
-        let is_other = url.access != Access::default();
+        let is_other = url.access != CephAccess::default();
         is_other.then(|| format!("\"{}\": a group uses all images as it uses the cluster (--cluster): leave out conf=, id= and keyring=", leaf.url))
     })
 }

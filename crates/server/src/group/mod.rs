@@ -45,7 +45,7 @@ use std::time::Duration;
 use store::GroupObjects;
 use weft_base::lock::Lock;
 use weft_block::{AccessState, Error, ErrorKind, waiting};
-use weft_ceph::Access;
+use weft_ceph::CephAccess;
 use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::url::ISCSI;
@@ -70,7 +70,7 @@ pub struct Joining {
     /// writes to images, too.
     pub store: Arc<dyn OpenStore>,
     /// As whom images are used.
-    pub access: Access,
+    pub access: CephAccess,
     /// Addresses at which hosts reach this gateway, where it listens at all of the machine; empty:
     /// the one of the way to the cluster.
     pub advertise: Vec<IpAddr>,
@@ -87,7 +87,7 @@ pub struct GroupMembership {
     /// URLs at which this gateway listens.
     pub listen: Vec<String>,
     /// As whom images are used.
-    pub access: Access,
+    pub access: CephAccess,
     /// The first and the last identifier of this gateway's controllers.
     pub cntlids: (u16, u16),
     /// The reservations of its namespaces, which all gateways share.

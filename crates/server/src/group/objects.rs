@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::Error;
-use weft_ceph::{Access, ObjectError, Objects};
+use weft_ceph::{CephAccess, ObjectError, Objects};
 
 /// How long connecting to the cluster may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ pub struct ObjectMessage {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CephPool {
     /// As whom the cluster is used.
-    pub access: Access,
+    pub access: CephAccess,
     /// The pool.
     pub pool: String,
     /// The namespace of the pool; empty for the default one.

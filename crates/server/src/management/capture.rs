@@ -7,7 +7,7 @@ use weft_base::lock::Lock;
 
 use std::time::Duration;
 use weft_block::Error;
-use weft_endpoint::capture::{Capture, CaptureConfig, Outcome};
+use weft_endpoint::capture::{Capture, CaptureConfig, CaptureOutcome};
 use weft_endpoint::export::Exports;
 
 /// The names of the methods.
@@ -61,12 +61,12 @@ pub struct CaptureState {
 }
 
 impl CaptureState {
-    fn of(capture: &Capture, outcome: Option<Result<Outcome, Error>>) -> Self {
+    fn of(capture: &Capture, outcome: Option<Result<CaptureOutcome, Error>>) -> Self {
         let (is_running, error) =
             (outcome.is_none(), outcome.as_ref().and_then(|of| of.as_ref().err()));
         let error = error.map(ToString::to_string);
         let outcome = outcome.and_then(Result::ok);
-        let number = |of: fn(&Outcome) -> u64| outcome.as_ref().map_or(0, of);
+        let number = |of: fn(&CaptureOutcome) -> u64| outcome.as_ref().map_or(0, of);
         Self {
             path: capture.path().to_owned(),
             is_running,

@@ -1,7 +1,7 @@
 //! Families of metrics in the text format of OpenMetrics, from values with labels.
 
 use std::fmt::{Display, Write as _};
-use weft_endpoint::statistics::{Counts, Histogram, Kind};
+use weft_endpoint::statistics::{Counts, Histogram, OperationKind};
 
 /// Upper bounds of the buckets of latencies: these powers of two of nanoseconds, 4 µs to 17 s.
 const BOUNDS: [u32; 16] = [12, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 34];
@@ -135,10 +135,13 @@ pub type Counted<'a> = Vec<(Labels, &'a Counts)>;
 
 /// The metrics of counts, whose names begin with `weft_` and `what`.
 pub fn counted(to: &mut Families, what: &str, all: &Counted) {
-    fn each<'a, T>(all: &Counted<'a>, value: impl Fn(&'a Counts, Kind) -> T) -> Vec<(Labels, T)> {
+    fn each<'a, T>(
+        all: &Counted<'a>,
+        value: impl Fn(&'a Counts, OperationKind) -> T,
+    ) -> Vec<(Labels, T)> {
         let of = |(labels, counts): &(Labels, &'a Counts)| {
             let with = |kind| [labels.clone(), vec![("operation", word(kind).to_owned())]].concat();
-            Kind::ALL.map(|kind| (with(kind), value(counts, kind)))
+            OperationKind::ALL.map(|kind| (with(kind), value(counts, kind)))
         };
         all.iter().flat_map(of).collect()
     }
@@ -155,11 +158,11 @@ pub fn counted(to: &mut Families, what: &str, all: &Counted) {
     to.histograms(&name("latency"), "Time from receiving a command to its answer", latencies);
 }
 
-fn word(kind: Kind) -> &'static str {
+fn word(kind: OperationKind) -> &'static str {
     match kind {
-        Kind::Read => "read",
-        Kind::Write => "write",
-        Kind::Other => "other",
+        OperationKind::Read => "read",
+        OperationKind::Write => "write",
+        OperationKind::Other => "other",
     }
 }
 

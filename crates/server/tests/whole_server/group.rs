@@ -31,7 +31,7 @@ fn start(place: &Place, at: SocketAddr, store: &MemoryStore) -> (Server, Receive
         group: GatewayName::new("hall").unwrap(),
         gateway: GatewayName::new(place.name).unwrap(),
         store: Arc::new(store.clone()),
-        access: weft_ceph::Access::default(),
+        access: weft_ceph::CephAccess::default(),
         advertise: Vec::new(),
     });
     // What is served is a matter of the group.

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
 use weft_block::limit::Limit;
 use weft_endpoint::inventory::{Access, Authentication, Inventory};
-use weft_proto::nvme::auth::Secret;
+use weft_proto::nvme::auth::DhchapSecret;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 use weft_server::config::Desired;
 use weft_server::config::desired::{DesiredLimit, DesiredNamespace};
@@ -26,7 +26,7 @@ fn nqn(name: &str) -> Nqn {
 
 /// Changes every part that a reload can change.
 fn all_else(desired: &mut Desired) {
-    let secret = Secret::of_key(&[7; 32], None).unwrap();
+    let secret = DhchapSecret::of_key(&[7; 32], None).unwrap();
     let demanded = Authentication { others: vec![secret], ..Authentication::default() };
     desired.subsystems[0].authentication = Some(demanded.clone());
     desired.subsystems[0].hosts = Access::Only([nqn("host")].into());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_base::lock::Lock;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op,
+    BlockDevice, BlockQueue, Completion, DeviceChange, Error, Features, Geometry, Identity, Op,
 };
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
@@ -166,7 +166,7 @@ impl BlockQueue for ImageQueue {
         self.waiting.len() + self.inner.in_flight()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.inner.change()
     }
 }

@@ -12,7 +12,7 @@ use weft_base::lock::Lock;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::reservations::{Answered, Asked, Got, GroupStore, ReservationTable};
 use weft_group::limits::RESERVATION_RETRY_MS;
-use weft_group::reservations::{Lane, stored};
+use weft_group::reservations::{StoreLane, stored};
 use weft_group::{Announcement, AnnouncementStep, GroupRecord};
 use weft_io::Time;
 use weft_io::sim::Rng;
@@ -57,7 +57,7 @@ impl GroupStore for ProcessStore {
         Uuid::from_u64_pair(asking.rng.bits(), asking.rng.bits())
     }
 
-    fn ask(&self, namespace: Uuid, _: Lane, asked: Asked, answered: Answered) {
+    fn ask(&self, namespace: Uuid, _: StoreLane, asked: Asked, answered: Answered) {
         let mut asking = self.asking.lock();
         if !asking.is_over {
             asking.asked.push((namespace, asked, answered));

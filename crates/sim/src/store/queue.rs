@@ -4,7 +4,7 @@ use super::{Pending, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_base::lock::Lock;
-use weft_block::{BlockQueue, Change, Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{BlockQueue, Completion, DeviceChange, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Time};
 
@@ -166,11 +166,11 @@ impl BlockQueue for StoreQueue {
         self.held.len()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let state = self.state.lock();
         (state.sizes != self.sizes_seen).then(|| {
             self.sizes_seen = state.sizes;
-            Change::Resized { blocks: state.blocks }
+            DeviceChange::Resized { blocks: state.blocks }
         })
     }
 }

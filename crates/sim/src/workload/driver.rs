@@ -6,7 +6,7 @@ use crate::stamp::UNIT_BYTES;
 use core::time::Duration;
 use std::collections::VecDeque;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome, StatusKind,
+    BlockDevice, BlockQueue, Completion, DeviceChange, Error, Op, OpKind, Outcome, StatusKind,
 };
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
@@ -84,9 +84,9 @@ impl Drop for Runner {
 }
 
 impl SharedWorkload {
-    fn changed(&mut self, at: Time, change: Change) {
+    fn changed(&mut self, at: Time, change: DeviceChange) {
         self.journal.note(at, &self.plan.name, format_args!("hears of {change:?}"));
-        self.lost |= change == Change::Gone;
+        self.lost |= change == DeviceChange::Gone;
     }
 
     /// What was not submitted because the device is lost never reached it.

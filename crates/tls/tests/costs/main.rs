@@ -8,7 +8,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use weft_io::stream::Stream;
 use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
-use weft_tls::{Client, Keys, Psk, PskHash, Server};
+use weft_tls::{Keys, Psk, PskHash, TlsAcceptor, TlsConnector};
 use wire::{Spent, Way, wire};
 
 #[global_allocator]
@@ -56,8 +56,9 @@ impl Pair {
     fn open(payload_bytes: usize) -> Option<Self> {
         weft_tls::available().map_err(weft_testing::skip).ok()?;
         let ([first, second], [to_server, _]) = wire();
-        let (client, _) = Client::new(IDENTITY, psk()).unwrap().wrap(Box::new(first)).unwrap();
-        let (server, _) = Server::new(Arc::new(One)).unwrap().wrap(Box::new(second)).unwrap();
+        let (client, _) =
+            TlsConnector::new(IDENTITY, psk()).unwrap().wrap(Box::new(first)).unwrap();
+        let (server, _) = TlsAcceptor::new(Arc::new(One)).unwrap().wrap(Box::new(second)).unwrap();
         let mut pair = Self {
             client,
             server,

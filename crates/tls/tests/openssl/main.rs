@@ -10,7 +10,7 @@ use end::End;
 use session::session_file;
 use std::net::TcpListener;
 use std::sync::Arc;
-use weft_tls::{Client, Keys, Psk, PskHash, Server};
+use weft_tls::{Keys, Psk, PskHash, TlsAcceptor, TlsConnector};
 
 const IDENTITY: &str = "NVMe1R01 nqn.host nqn.subsystem digest";
 
@@ -41,14 +41,14 @@ fn accept(known: Psk, options: &[&str]) -> (End, Openssl) {
     let at = listener.local_addr().unwrap().to_string();
     let client = Openssl::start(&[&["s_client", "-connect", &at], options].concat());
     let (socket, _) = listener.accept().unwrap();
-    let server = Server::new(Arc::new(One(known))).unwrap();
+    let server = TlsAcceptor::new(Arc::new(One(known))).unwrap();
     (End::new(socket, |stream| server.wrap(stream)), client)
 }
 
 /// Our client's end of a connection to `openssl s_server` with these options.
 fn connect(known: Psk, options: &[&str]) -> (End, Openssl) {
     let (server, at) = Openssl::serve(options);
-    let client = Client::new(IDENTITY.as_bytes(), known).unwrap();
+    let client = TlsConnector::new(IDENTITY.as_bytes(), known).unwrap();
     (End::new(std::net::TcpStream::connect(at).unwrap(), |stream| client.wrap(stream)), server)
 }
 

@@ -6,9 +6,14 @@ mod generators;
 use super::*;
 use crate::ceiling::{CeilingMemory, serve};
 use crate::results::Lane as Facts;
-use std::net::TcpListener;
-use std::sync::atomic::Ordering;
-use weft_block::{OpenOptions, open};
+use crate::suite::Suite;
+use core::time::Duration;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_block::{BlockDevice, OpenOptions, open};
+use weft_io::counters::Snapshot;
 
 fn lane(name: &str, url: &str) -> StudyLane {
     StudyLane {

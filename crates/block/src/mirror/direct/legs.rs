@@ -2,7 +2,7 @@
 
 use super::leg::Leg;
 use super::shared::Direct;
-use crate::device::Change;
+use crate::device::DeviceChange;
 use crate::limits::MIRROR_BARRED_MS;
 use crate::mirror::counts::LegQueueCounts;
 use crate::op::Completion;
@@ -86,7 +86,10 @@ impl Legs {
         let leg = &mut self.used[place];
         leg.reap(returned, now);
         while let Some(change) = leg.queue.change() {
-            leg.is_lost |= matches!(change, Change::Gone | Change::Away | Change::Resized { .. });
+            leg.is_lost |= matches!(
+                change,
+                DeviceChange::Gone | DeviceChange::Away | DeviceChange::Resized { .. }
+            );
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! * The home gives a *permit* ([`permit`]) while all legs are in sync or away, nothing is copied,
 //!   and nothing is about to change but bits. It withdraws the permit, and waits for the writers,
-//!   before the engine receives anything else ([`super::alone`]). So a write that succeeds on all
+//!   before the engine receives anything else ([`super::core::alone`]). So a write that succeeds on all
 //!   legs by a permit may be acknowledged at once.
 //! * Whoever changes blocks, or is at the home, has their *locks* ([`locks`]). A read looks at the
 //!   permit and at the locks before and after: if they are the same, no write was under way there

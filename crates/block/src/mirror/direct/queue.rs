@@ -9,7 +9,7 @@ use super::permit::{Seen, Writers};
 use super::shared::{Begun, Direct, HomeVerdict, OneLoop, Undecided};
 use super::waiting::Waiter;
 use crate::check;
-use crate::device::{BlockQueue, Change, Device, Features, Geometry};
+use crate::device::{BlockQueue, Device, DeviceChange, Features, Geometry};
 use crate::error::Error;
 use crate::limits::{MIRROR_QUEUE_OPS, MIRROR_READ_RUN_BYTES};
 use crate::mirror::engine::{FailureMeaning, RETRIES_MAX, fault};
@@ -48,7 +48,7 @@ pub(super) struct DirectQueue {
     asked: usize,
     /// `submit` left operations with the caller.
     refused: bool,
-    pub(super) on: Handle,
+    on: Handle,
     owner: DriverId,
 }
 
@@ -411,7 +411,7 @@ impl BlockQueue for DirectQueue {
         self.home.holds_back() || self.legs.used.iter().any(|leg| leg.queue.holds_back())
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.home.change()
     }
 }

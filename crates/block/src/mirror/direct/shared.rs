@@ -92,7 +92,7 @@ pub(crate) struct Direct {
     pub(crate) touched: Marks,
     wanted: Wanted,
     region_blocks: u64,
-    pub(super) block_bytes: u32,
+    block_bytes: u32,
     /// Writes of loops that were acknowledged and need not be durable.
     pub(super) acknowledged: AtomicU64,
     pub(super) legs: Lock<Vec<DirectLeg>>,
@@ -103,7 +103,7 @@ pub(crate) struct Direct {
     pub(crate) failed_reads: FailedReads,
     /// Number of loops that have ended while they wrote.
     pub(super) abandoned: AtomicU64,
-    pub(super) home: RemoteLoop,
+    home: RemoteLoop,
     keeper: DriverId,
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// A change under way.
 pub(super) struct Meta {
     /// New record of the labels, if it changes.
-    pub(super) record: Option<MirrorRecord>,
+    record: Option<MirrorRecord>,
     maps: [Bitmap; 2],
     /// Targets on which all pages are written.
     whole: BTreeSet<IoTarget>,

@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::message::{GONE, Loans, QueueStatus, Reply, Request, ServerEnd};
-use crate::device::{BlockQueue, Change};
+use crate::device::{BlockQueue, DeviceChange};
 use crate::limits::MAILBOX_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::slots::Slots;
@@ -31,7 +31,7 @@ pub(super) struct Client {
 struct ClientState {
     away: Slots<Away>,
     ready: Vec<Completion>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<DeviceChange>,
     /// `submit` left operations with the caller.
     refused: bool,
     /// The queue was dropped.
@@ -172,7 +172,7 @@ impl BlockQueue for Client {
         self.known.overdue.load(Ordering::Acquire)
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.state.borrow_mut().changes.pop_front()
     }
 }

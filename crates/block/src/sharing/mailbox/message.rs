@@ -1,7 +1,7 @@
 //! Messages between the loops.
 
 use super::channel::Channel;
-use crate::device::Change;
+use crate::device::DeviceChange;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
@@ -45,7 +45,7 @@ pub(super) enum Reply {
     /// The operation of this name ended. Lost memory is missing.
     Done { name: u64, outcome: Outcome, loans: Loans },
     /// The device changed.
-    Changed(Change),
+    Changed(DeviceChange),
     /// The server is gone: operations without a reply are still with the device, and their memory
     /// is lost.
     Ended,
@@ -77,7 +77,7 @@ impl Drop for ServerEnd {
             Request::Cancel(_) | Request::Close => None,
         });
         let mut replies: Vec<Reply> =
-            refused.chain([Reply::Changed(Change::Gone), Reply::Ended]).collect();
+            refused.chain([Reply::Changed(DeviceChange::Gone), Reply::Ended]).collect();
         // If the client's loop has ended, nobody waits for the replies.
         self.replies.put(&mut replies);
     }

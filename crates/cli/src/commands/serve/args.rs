@@ -16,7 +16,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_block::units;
-use weft_endpoint::inventory::Printable;
+use weft_endpoint::inventory::PrintableName;
 use weft_endpoint::limits::CONNECTIONS_MAX;
 use weft_io::disk::DiskMode;
 use weft_io::limits::POOL_BYTES_DEFAULT;
@@ -80,10 +80,10 @@ pub struct ServeArgs {
     pub nqn: Option<String>,
     /// Serial number that NVMe hosts see, up to 20 characters [default: one made of the NQN]
     #[arg(long)]
-    pub serial: Option<Printable<20>>,
+    pub serial: Option<PrintableName<20>>,
     /// Model number that NVMe hosts see, up to 40 characters [default: weft]
     #[arg(long)]
-    pub model: Option<Printable<40>>,
+    pub model: Option<PrintableName<40>>,
     /// I/O queues that an NVMe controller may have at most, up to 1024. A host gets fewer if few
     /// connections are left [default: 128]
     #[arg(long, value_name = "N", value_parser = number(max_queues))]

@@ -173,7 +173,7 @@ mod tests {
     use std::path::Path;
     use weft_proto::iscsi::chap::Credentials;
     use weft_proto::iscsi::target::ChapUser;
-    use weft_proto::nvme::auth::Secret;
+    use weft_proto::nvme::auth::DhchapSecret;
     use weft_server::config::{NoSourceOptions, read};
 
     fn desired(listen: &str, more: &str) -> Desired {
@@ -235,7 +235,7 @@ mod tests {
     fn what_a_host_needs_is_in_the_command_for_it() {
         let mut desired = desired("0.0.0.0:4420", "");
         assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), "");
-        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let secret = || DhchapSecret::of_key(&[7; 32], None).unwrap();
         let demanded = Authentication {
             others: vec![secret()],
             controller: Some(secret()),

@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::request::{Request, Work};
-use weft_io::fuse::{FILE, RequestKind, Space, attributes, directory, entry, opened, space};
+use weft_io::fuse::{FILE, FuseRequestKind, Space, attributes, directory, entry, opened, space};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
@@ -33,33 +33,33 @@ pub(super) enum Answer {
 }
 
 /// Answers a request, or says what it needs of the device.
-pub(super) fn answer(disk: &Disk, node: u64, kind: RequestKind) -> Answer {
+pub(super) fn answer(disk: &Disk, node: u64, kind: FuseRequestKind) -> Answer {
     let now = || disk.attributes();
     match kind {
-        RequestKind::Lookup { is_known: true } => Answer::Now(entry(&now())),
-        RequestKind::Lookup { is_known: false } => Answer::Error(ENOENT),
-        RequestKind::Attributes => Answer::Now(attributes(&now(), node)),
+        FuseRequestKind::Lookup { is_known: true } => Answer::Now(entry(&now())),
+        FuseRequestKind::Lookup { is_known: false } => Answer::Error(ENOENT),
+        FuseRequestKind::Attributes => Answer::Now(attributes(&now(), node)),
         // As a disk: it has no other size.
-        RequestKind::Truncate { size } if size == now().bytes => {
+        FuseRequestKind::Truncate { size } if size == now().bytes => {
             Answer::Now(attributes(&now(), node))
         }
-        RequestKind::Truncate { .. } => Answer::Error(EINVAL),
-        RequestKind::ChangeAttributes | RequestKind::ChangeNames => Answer::Error(EPERM),
-        RequestKind::Open => Answer::Now(opened(FILE)),
-        RequestKind::OpenDirectory => Answer::Now(opened(node)),
-        RequestKind::Release => Answer::Now(Vec::new()),
-        RequestKind::ReadDirectory { offset, len } => Answer::Now(directory(offset, len)),
-        RequestKind::Space => {
+        FuseRequestKind::Truncate { .. } => Answer::Error(EINVAL),
+        FuseRequestKind::ChangeAttributes | FuseRequestKind::ChangeNames => Answer::Error(EPERM),
+        FuseRequestKind::Open => Answer::Now(opened(FILE)),
+        FuseRequestKind::OpenDirectory => Answer::Now(opened(node)),
+        FuseRequestKind::Release => Answer::Now(Vec::new()),
+        FuseRequestKind::ReadDirectory { offset, len } => Answer::Now(directory(offset, len)),
+        FuseRequestKind::Space => {
             Answer::Now(space(&Space { bytes: now().bytes, block_bytes: disk.block_bytes() }))
         }
-        RequestKind::Sync if node == FILE => Answer::Of(Work::Flush, 0, 0),
-        RequestKind::Sync => Answer::Now(Vec::new()),
-        RequestKind::Control => Answer::Error(ENOTTY),
-        RequestKind::Unanswered => Answer::None,
-        RequestKind::Init { .. } | RequestKind::Other(_) => Answer::Error(ENOSYS),
-        RequestKind::Read { offset, len } => read(disk, offset, len.into()),
-        RequestKind::Write { offset, len } => write(disk, offset, len.into()),
-        RequestKind::Allocate { offset, len, mode } => allocate(disk, offset, len, mode),
+        FuseRequestKind::Sync if node == FILE => Answer::Of(Work::Flush, 0, 0),
+        FuseRequestKind::Sync => Answer::Now(Vec::new()),
+        FuseRequestKind::Control => Answer::Error(ENOTTY),
+        FuseRequestKind::Unanswered => Answer::None,
+        FuseRequestKind::Init { .. } | FuseRequestKind::Other(_) => Answer::Error(ENOSYS),
+        FuseRequestKind::Read { offset, len } => read(disk, offset, len.into()),
+        FuseRequestKind::Write { offset, len } => write(disk, offset, len.into()),
+        FuseRequestKind::Allocate { offset, len, mode } => allocate(disk, offset, len, mode),
     }
 }
 

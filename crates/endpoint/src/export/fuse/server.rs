@@ -17,9 +17,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome};
+use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
-use weft_io::fuse::{FuseChannel, FuseEvent, FuseRing, LEAD_BYTES, RequestKind, written};
+use weft_io::fuse::{FuseChannel, FuseEvent, FuseRequestKind, FuseRing, LEAD_BYTES, written};
 use weft_io::{Activity, Buf, Driver, DriverId, Handle, Time};
 
 const EIO: i32 = 5;
@@ -155,7 +155,7 @@ impl Server {
         count
     }
 
-    fn serve(&mut self, origin: Origin, node: u64, kind: RequestKind) {
+    fn serve(&mut self, origin: Origin, node: u64, kind: FuseRequestKind) {
         let prepared = match names::answer(&self.disk, node, kind) {
             names::Answer::Now(bytes) => return self.give(origin, &bytes),
             names::Answer::Error(number) => return self.refuse(origin, number),
@@ -295,10 +295,15 @@ impl Server {
     fn hear(&mut self) {
         while let Some(change) = self.namespace.change() {
             match change {
-                Change::Resized { blocks } => self.disk.work_on(Job::Resize { blocks }),
-                Change::Gone if !self.is_leaving.load(Relaxed) => self.disk.work_on(Job::Remove),
+                DeviceChange::Resized { blocks } => self.disk.work_on(Job::Resize { blocks }),
+                DeviceChange::Gone if !self.is_leaving.load(Relaxed) => {
+                    self.disk.work_on(Job::Remove)
+                }
                 // Waiting requests are retried on a timer.
-                Change::Gone | Change::Away | Change::Back | Change::Access(_) => {}
+                DeviceChange::Gone
+                | DeviceChange::Away
+                | DeviceChange::Back
+                | DeviceChange::Access(_) => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::server::{Server, Slots};
 use super::url::FuseUrl;
-use crate::export::local::hosts::{LocalHosts, Opened, View};
+use crate::export::local::hosts::{LocalHosts, NamespaceView, Opened};
 use crate::identity::HostIdentity;
 use crate::limits::{
     FUSE_QUEUES_MAX, FUSE_RING_BYTES_MAX, FUSE_RING_SLOTS_MAX, POOL_PARTS, TRANSFER_BYTES_MAX,
@@ -113,7 +113,7 @@ fn not_mounted(directory: &Path, e: io::Error) -> Error {
     Error::new(kind, format!("{text}{rest}"))
 }
 
-fn attributes_of(view: &View) -> FileAttributes {
+fn attributes_of(view: &NamespaceView) -> FileAttributes {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     FileAttributes {
         bytes: view.geometry.data_bytes(),
@@ -163,7 +163,7 @@ fn depth(request_bytes: u32) -> Option<u16> {
 
 /// The maximum data of a request: a power of two. With the partial blocks at both ends it fits into
 /// one transfer of the device, and it leaves memory for others.
-fn request_bytes(loops: &[RemoteLoop], view: &View) -> Result<u32, Error> {
+fn request_bytes(loops: &[RemoteLoop], view: &NamespaceView) -> Result<u32, Error> {
     let on = loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "no loop"))?;
     let pool = ask(on, |on| on.pool().cap_bytes())? / POOL_PARTS / 2;
     let block_bytes = view.geometry.block_bytes;

@@ -1,6 +1,6 @@
 //! A namespace as its caller sees it.
 
-use crate::export::local::hosts::{LocalHosts, Opened, View};
+use crate::export::local::hosts::{LocalHosts, NamespaceView, Opened};
 use crate::export::local::queue::LocalQueue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,15 @@ impl ServedDisk {
         Self { url, hosts: Arc::clone(hosts), opened: Arc::new(opened) }
     }
 
-    fn view(&self) -> Option<View> {
+    fn view(&self) -> Option<NamespaceView> {
         self.opened.view(&self.hosts.inventory.now())
     }
 
     /// What the host sees now, or saw when it opened what is gone since.
-    fn last_view(&self) -> View {
-        self.view().unwrap_or_else(|| View::of(&self.opened.namespace, AccessState::PersistentLoss))
+    fn last_view(&self) -> NamespaceView {
+        self.view().unwrap_or_else(|| {
+            NamespaceView::of(&self.opened.namespace, AccessState::PersistentLoss)
+        })
     }
 
     fn device(&self) -> Arc<dyn BlockDevice> {

@@ -5,11 +5,11 @@ use crate::export::device_side::DeviceRange;
 use crate::export::dialect::Starved;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
-use crate::statistics::Kind;
+use crate::statistics::OperationKind;
 use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Buf, Handle, Segments};
 use weft_proto::iscsi::target::TargetConnection;
-use weft_proto::scsi::lun::{Request, RequestKind};
+use weft_proto::scsi::lun::{UnitRequest, UnitRequestKind};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
 
@@ -78,8 +78,8 @@ impl Session {
             && self.plain_write(tag, bytes).is_some_and(|place| self.side.spare_for(tag, place))
     }
 
-    /// Decides that the data of a short write, which comes right behind its command, is stored as it
-    /// arrives. Returns false for all other data.
+    /// Decides that the data of a short write, which comes right behind its command, is stored as
+    /// it arrives. Returns false for all other data.
     #[inline]
     fn will_store(&mut self, engine: &TargetConnection, tag: Tag, bytes: u32) -> bool {
         let will = bytes < SPARE_BYTES_MIN
@@ -99,35 +99,39 @@ impl Session {
         }
         let blocks = self.nexus.destination(&self.commands[tag.index()].task);
         if let Some(place) = self.place_of(tag, blocks, data.len() as u32) {
-            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
+            self.side.meter.of(tag, OperationKind::Write, place.device, data.len() as u64);
             self.side.place(tag, place, data);
         }
     }
 
     /// Makes an operation of a request.
     #[inline]
-    pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
+    pub(super) fn submit(&mut self, on: &Handle, tag: Tag, request: UnitRequest) {
         let (kind, data) = match request.kind {
-            RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
-            RequestKind::WriteRepeated | RequestKind::CompareRepeated => {
+            UnitRequestKind::Read | UnitRequestKind::Verify => {
+                return self.submit_read(on, tag, request);
+            }
+            UnitRequestKind::WriteRepeated | UnitRequestKind::CompareRepeated => {
                 return self.submit_repeated(on, tag, request);
             }
-            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.side.memory.take(tag)),
-            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(tag)),
-            RequestKind::CompareAndWrite => {
+            UnitRequestKind::Write => {
+                (OpKind::Write { fua: request.fua }, self.side.memory.take(tag))
+            }
+            UnitRequestKind::Compare => (OpKind::Compare, self.side.memory.take(tag)),
+            UnitRequestKind::CompareAndWrite => {
                 (OpKind::CompareAndWrite { fua: request.fua }, self.side.memory.take(tag))
             }
-            RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => {
+            UnitRequestKind::Flush => (OpKind::Flush, Segments::new()),
+            UnitRequestKind::WriteZeroes { deallocate } => {
                 (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
             }
-            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+            UnitRequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         self.push(tag, request, kind, data);
     }
 
     #[inline]
-    pub(super) fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+    pub(super) fn push(&mut self, tag: Tag, request: UnitRequest, kind: OpKind, data: Segments) {
         self.count(tag, &request);
         if self.is_long(request.unit, request.bytes) {
             return self.push_parts(tag, request, kind, data);
@@ -139,11 +143,11 @@ impl Session {
 
     /// Counts a request that becomes an operation, or several.
     #[inline]
-    fn count(&mut self, tag: Tag, request: &Request) {
+    fn count(&mut self, tag: Tag, request: &UnitRequest) {
         let kind = match request.kind {
-            RequestKind::Read => Kind::Read,
-            RequestKind::Write => Kind::Write,
-            _ => Kind::Other,
+            UnitRequestKind::Read => OperationKind::Read,
+            UnitRequestKind::Write => OperationKind::Write,
+            _ => OperationKind::Other,
         };
         self.side.meter.of(tag, kind, request.unit, request.bytes.into());
         self.side.meter.submitted(tag, request.unit, (request.lba, request.blocks.into()));
@@ -162,7 +166,7 @@ impl Session {
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
-    fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
+    fn submit_read(&mut self, on: &Handle, tag: Tag, request: UnitRequest) {
         self.side.memory.free(tag);
         let wanted = (place(&request), request.bytes);
         let may_lend = !self.is_long(request.unit, request.bytes);
@@ -180,7 +184,7 @@ impl Session {
     }
 
     /// The block in the command's memory, as often as the request says.
-    fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: Request) {
+    fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: UnitRequest) {
         let copies = request.blocks.max(1) as usize;
         let block = request.bytes as usize / copies;
         let have: usize = self.side.memory.at(tag).iter().map(|segment| segment.len()).sum();
@@ -194,7 +198,7 @@ impl Session {
             self.side.memory.at(tag).push(buf.into());
         }
         let kind = match request.kind {
-            RequestKind::CompareRepeated => OpKind::Compare,
+            UnitRequestKind::CompareRepeated => OpKind::Compare,
             _ => OpKind::Write { fua: request.fua },
         };
         let mut data = self.side.memory.take(tag);
@@ -203,7 +207,7 @@ impl Session {
     }
 }
 
-fn place(request: &Request) -> DeviceRange {
+fn place(request: &UnitRequest) -> DeviceRange {
     DeviceRange { device: request.unit, lba: request.lba, blocks: request.blocks }
 }
 

@@ -6,7 +6,7 @@ use super::target_state::{Message, Told};
 use std::sync::Arc;
 use weft_io::Handle;
 use weft_proto::iscsi::target::TargetConnection;
-use weft_proto::reservation::Refusal;
+use weft_proto::reservation::ReservationRefusal;
 use weft_proto::stream::Tag;
 
 impl Session {
@@ -24,7 +24,7 @@ impl Session {
         match (self.nexus.take_operation(), of) {
             (Some(operation), Some(of)) => of.execute(operation, answer),
             (None, Some(of)) => of.confirm(answer),
-            (_, None) => answer(Err(Refusal::Conflict)),
+            (_, None) => answer(Err(ReservationRefusal::Conflict)),
         }
     }
 
@@ -34,7 +34,7 @@ impl Session {
         on: &Handle,
         engine: &mut TargetConnection,
         tag: Tag,
-        outcome: Result<(), Refusal>,
+        outcome: Result<(), ReservationRefusal>,
     ) {
         self.side.release();
         let place = &mut self.commands[tag.index()];

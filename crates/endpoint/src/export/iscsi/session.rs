@@ -10,14 +10,14 @@ use crate::export::device_side::DeviceSide;
 use crate::export::dialect::{Dialect, Starved};
 use crate::pump::Flow;
 use crate::reservations::NamespaceReservations;
-use crate::statistics::{CommandName, Kind};
+use crate::statistics::{CommandName, OperationKind};
 use crate::status::scsi::to_scsi;
 use std::sync::Arc;
 use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{TargetConnection, TargetEvent, TargetResponse};
-use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, Step, Task};
+use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Step, Task, UnitRequest};
 use weft_proto::scsi::opcode::OpCode;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
@@ -48,7 +48,7 @@ pub(super) struct Session {
     pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: Vec<SessionCommand>,
-    pub(super) side: DeviceSide<Starved<Request>>,
+    pub(super) side: DeviceSide<Starved<UnitRequest>>,
     /// Those of the logical units, by their numbers.
     pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     /// The memory of long requests of which a device still has parts.
@@ -71,7 +71,7 @@ impl Session {
         nexus: Box<Nexus>,
         shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
-        side: DeviceSide<Starved<Request>>,
+        side: DeviceSide<Starved<UnitRequest>>,
     ) -> Self {
         let tags = side.memory.tags();
         Self {
@@ -150,7 +150,7 @@ impl Session {
         command: &ScsiCommand,
     ) -> Flow {
         let name = || CommandName::Scsi(OpCode(command.cdb[0]), command.task.0);
-        self.side.meter.start(tag, Kind::Other);
+        self.side.meter.start(tag, OperationKind::Other);
         self.side.meter.called(tag, name);
         if self.side.is_draining() {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
@@ -310,10 +310,10 @@ fn device_outcome(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
 }
 
 impl Dialect<TargetConnection> for Session {
-    type Waiting = Starved<Request>;
+    type Waiting = Starved<UnitRequest>;
 
     #[inline]
-    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
+    fn side(&mut self) -> &mut DeviceSide<Starved<UnitRequest>> {
         &mut self.side
     }
 
@@ -353,7 +353,7 @@ impl Dialect<TargetConnection> for Session {
         let _ = self.follow(on, engine, tag, step);
     }
 
-    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved<Request>) {
+    fn retry(&mut self, on: &Handle, engine: &mut TargetConnection, command: Starved<UnitRequest>) {
         match command {
             Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
             Starved::Submit { tag, request } => self.submit(on, tag, request),

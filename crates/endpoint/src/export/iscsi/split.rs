@@ -5,7 +5,7 @@ use super::session::Session;
 use weft_block::{Completion, Op, OpKind, Outcome};
 use weft_io::Segments;
 use weft_io::segment::Divided;
-use weft_proto::scsi::lun::Request;
+use weft_proto::scsi::lun::UnitRequest;
 use weft_proto::stream::Tag;
 
 /// The operations of one request.
@@ -78,7 +78,13 @@ impl Split {
 impl Session {
     /// Submits a request as operations that the device takes.
     #[cold]
-    pub(super) fn push_parts(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+    pub(super) fn push_parts(
+        &mut self,
+        tag: Tag,
+        request: UnitRequest,
+        kind: OpKind,
+        data: Segments,
+    ) {
         let block_bytes = request.bytes / request.blocks.max(1);
         let most = self.side.operation_bytes(request.unit).unwrap_or(request.bytes);
         let part_blocks = (most / block_bytes.max(1)).max(1);

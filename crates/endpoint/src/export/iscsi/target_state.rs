@@ -11,7 +11,7 @@ use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::{LOGIN_NAMES_MAX, PORTS_KNOWN_MAX};
-use crate::reservations::{self, Pending};
+use crate::reservations::{self, PendingChange};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use weft_proto::iscsi::pdu::{Isid, LoginStatus};
 use weft_proto::iscsi::target::{ChapPolicy, IscsiTargetConfig, Login, Portals, Reinstatement};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
-use weft_proto::reservation::{Changes, Refusal, Registrant};
+use weft_proto::reservation::{Changes, Registrant, ReservationRefusal};
 use weft_proto::scsi::lun::{
     Arrival, Nexus, NexusId, NexusName, Target as ScsiTarget, TransportId,
 };
@@ -40,9 +40,9 @@ pub(super) enum Told {
     /// A ticket of this number came back.
     Settled(u64),
     /// Commands of this session were aborted by a reservation that was preempted.
-    Preempted(Arc<Pending>),
+    Preempted(Arc<PendingChange>),
     /// The operation on reservations of this command has ended.
-    Reserved(Tag, Result<(), Refusal>),
+    Reserved(Tag, Result<(), ReservationRefusal>),
     /// The session that stood in the way of this login has ended.
     Freed(Box<Before>),
     /// The logical unit of this number has another size, or is reached in another way.
@@ -425,7 +425,7 @@ impl Follower for TargetState {
 
 impl reservations::ReservationFollower for TargetState {
     /// The logical units know already; sessions whose commands are aborted have to look.
-    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<PendingChange>) {
         if changes.aborted.is_empty() {
             return;
         }

@@ -11,13 +11,13 @@ use crate::export::members::{Members, Message};
 use crate::identity::HostIdentity;
 use crate::inventory::{self, Inventory, LiveInventory, Namespace};
 use crate::limits::CONNECTIONS_MAX;
-use crate::reservations::{self, Pending};
+use crate::reservations::{self, PendingChange};
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
 use weft_base::lock::Lock;
-use weft_block::{AccessState, Change, Error, ErrorKind, Features, Geometry, Presence};
+use weft_block::{AccessState, DeviceChange, Error, ErrorKind, Features, Geometry, Presence};
 use weft_proto::nvme::types::{Nqn, Nsid};
-use weft_proto::reservation::{Changes, Refusal, Registrant};
+use weft_proto::reservation::{Changes, Registrant, ReservationRefusal};
 use weft_proto::stream::Tag;
 
 /// What the queues of one export share.
@@ -37,7 +37,7 @@ pub(crate) struct Opened {
 
 /// What a host sees of its namespace now.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct NamespaceView {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) access: AccessState,
     pub(crate) geometry: Geometry,
@@ -47,11 +47,11 @@ pub(crate) struct View {
 /// What queues are told of.
 pub(crate) enum QueueMessage {
     /// The host sees this; `None`: not the data any more that it opened, and never again.
-    View(Option<View>),
+    View(Option<NamespaceView>),
     /// Another host has preempted this one and aborted its commands. Kept until no device has any.
-    Preempted(Arc<Pending>),
+    Preempted(Arc<PendingChange>),
     /// The operation of this command on reservations has ended.
-    Reserved(Tag, Result<(), Refusal>),
+    Reserved(Tag, Result<(), ReservationRefusal>),
 }
 
 pub(crate) type QueueMailbox = Mailbox<Message<QueueMessage>>;
@@ -59,18 +59,18 @@ pub(crate) type QueueMailbox = Mailbox<Message<QueueMessage>>;
 struct OpenQueue {
     mailbox: Weak<QueueMailbox>,
     opened: Arc<Opened>,
-    view: Option<View>,
+    view: Option<NamespaceView>,
 }
 
 impl Opened {
     /// What its host sees of it in an inventory; `None`: not the data that it opened.
-    pub(crate) fn view(&self, inventory: &Inventory) -> Option<View> {
+    pub(crate) fn view(&self, inventory: &Inventory) -> Option<NamespaceView> {
         let subsystem = inventory.subsystem(&self.subsystem)?;
         let namespace = subsystem.namespace(self.namespace.nsid)?;
         let name = &self.host.nqn;
         let is_allowed = subsystem.hosts.allows(name) && namespace.hosts.allows(name);
         (is_allowed && namespace.is_same_data(&self.namespace))
-            .then(|| View::of(namespace, inventory.access().of(None, namespace.group)))
+            .then(|| NamespaceView::of(namespace, inventory.access().of(None, namespace.group)))
     }
 
     /// The host as reservations know it.
@@ -79,7 +79,7 @@ impl Opened {
     }
 }
 
-impl View {
+impl NamespaceView {
     pub(crate) fn of(namespace: &Arc<Namespace>, access: AccessState) -> Self {
         let (device, reservations) = (&namespace.device, namespace.reservations.is_some());
         let geometry = device.geometry().of_first(namespace.blocks);
@@ -97,15 +97,15 @@ impl View {
     }
 
     /// What the host is to be told that saw `was`.
-    pub(crate) fn changes_since(&self, was: &Self) -> impl Iterator<Item = Change> {
+    pub(crate) fn changes_since(&self, was: &Self) -> impl Iterator<Item = DeviceChange> {
         let (blocks, presence) = (self.geometry.blocks, self.namespace.presence);
-        let size = (blocks != was.geometry.blocks).then_some(Change::Resized { blocks });
+        let size = (blocks != was.geometry.blocks).then_some(DeviceChange::Resized { blocks });
         let reached = (presence != was.namespace.presence).then_some(match presence {
-            Presence::Here => Change::Back,
-            Presence::Away => Change::Away,
-            Presence::Gone => Change::Gone,
+            Presence::Here => DeviceChange::Back,
+            Presence::Away => DeviceChange::Away,
+            Presence::Gone => DeviceChange::Gone,
         });
-        let access = (self.access != was.access).then_some(Change::Access(self.access));
+        let access = (self.access != was.access).then_some(DeviceChange::Access(self.access));
         [size, reached, access].into_iter().flatten()
     }
 }
@@ -168,7 +168,11 @@ impl LocalHosts {
 
     /// The queue of this mailbox serves a namespace from now on. What its host sees of it now;
     /// whatever changes after this is told. `None`: it sees nothing of it any more.
-    pub(crate) fn enter(&self, opened: &Arc<Opened>, mailbox: &Arc<QueueMailbox>) -> Option<View> {
+    pub(crate) fn enter(
+        &self,
+        opened: &Arc<Opened>,
+        mailbox: &Arc<QueueMailbox>,
+    ) -> Option<NamespaceView> {
         let mut queues = self.queues.lock();
         let view = opened.view(&self.inventory.now())?;
         queues.retain(|queue| queue.mailbox.strong_count() > 0);
@@ -211,7 +215,12 @@ impl inventory::Follower for LocalHosts {
 }
 
 impl reservations::ReservationFollower for LocalHosts {
-    fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    fn reservations_changed(
+        &self,
+        namespace: Uuid,
+        changes: &Changes,
+        pending: &Arc<PendingChange>,
+    ) {
         let is_meant = |queue: &&OpenQueue| {
             queue.opened.namespace.uuid == namespace
                 && changes.aborted.contains(&queue.opened.registrant())

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use weft_block::{BlockQueue, Change, Completion, Error, ErrorKind, Op};
+use weft_block::{BlockQueue, Completion, DeviceChange, Error, ErrorKind, Op};
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
 /// A queue of a caller, which is a driver on the same loop.
@@ -100,7 +100,7 @@ impl BlockQueue for LocalQueue {
         self.0.borrow().overdue()
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.0.borrow_mut().changes.pop_front()
     }
 }

@@ -4,7 +4,9 @@
 use crate::inventory::Namespace;
 use crate::reservation_kind::kind_of;
 use weft_block::{ReserveAction, Status, StatusKind};
-use weft_proto::reservation::{Action, Effect, KeyCheck, PermittedAccess, Refusal, Registrant};
+use weft_proto::reservation::{
+    Action, Effect, KeyCheck, PermittedAccess, Registrant, ReservationRefusal,
+};
 
 /// What reservations allow a host, as long as they are the same.
 pub(crate) struct Allowed {
@@ -52,14 +54,14 @@ pub(crate) fn action_of(action: ReserveAction) -> Action {
 }
 
 /// Why an action was not executed, as the status of an operation.
-pub(crate) fn status_of(refusal: Refusal) -> Status {
+pub(crate) fn status_of(refusal: ReservationRefusal) -> Status {
     Status::new(match refusal {
-        Refusal::Conflict | Refusal::Full => StatusKind::ReservationConflict,
-        Refusal::NotStored => StatusKind::Internal,
-        Refusal::WrongType
-        | Refusal::ZeroKey
-        | Refusal::CannotPersist
-        | Refusal::NothingToMove
-        | Refusal::MoveToHolder => StatusKind::Invalid,
+        ReservationRefusal::Conflict | ReservationRefusal::Full => StatusKind::ReservationConflict,
+        ReservationRefusal::NotStored => StatusKind::Internal,
+        ReservationRefusal::WrongType
+        | ReservationRefusal::ZeroKey
+        | ReservationRefusal::CannotPersist
+        | ReservationRefusal::NothingToMove
+        | ReservationRefusal::MoveToHolder => StatusKind::Invalid,
     })
 }

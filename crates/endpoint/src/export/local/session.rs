@@ -3,7 +3,7 @@
 //! a network do; a copy takes the place of the network.
 
 use super::exchange::Exchange;
-use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage, View};
+use super::hosts::{LocalHosts, NamespaceView, Opened, QueueMailbox, QueueMessage};
 use super::reserving::{Allowed, action_of, status_of};
 use crate::export::budget::Budget;
 use crate::export::device_side::{DeviceRange, DeviceSide};
@@ -13,18 +13,18 @@ use crate::export::driver::{NO_RETRY, Retry, next_retry};
 use crate::export::members::Message;
 use crate::limits::{LOCAL_COMMANDS_MAX, WORK_PASSES_PER_TURN};
 use crate::memory::copy;
-use crate::reservations::Pending;
-use crate::statistics::{ConnectionName, Kind};
+use crate::reservations::PendingChange;
+use crate::statistics::{ConnectionName, OperationKind};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_block::slots::Slots;
-use weft_block::{Change, Completion, Error, Op, OpKind, Outcome, Status, StatusKind, check};
+use weft_block::{Completion, DeviceChange, Error, Op, OpKind, Outcome, Status, StatusKind, check};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{DriverId, Handle, Segment, Segments};
 use weft_proto::nvme::controller::reservation_status;
-use weft_proto::reservation::{Effect, Operation, Refusal};
+use weft_proto::reservation::{Effect, ReservationRefusal, ReservationRequest};
 use weft_proto::stream::Tag;
 
 /// The one device of a queue.
@@ -40,7 +40,7 @@ pub(super) struct Session {
     opened: Arc<Opened>,
     mailbox: Arc<QueueMailbox>,
     /// `None`: the data that was opened is not there any more.
-    view: Option<View>,
+    view: Option<NamespaceView>,
     side: DeviceSide<Tag>,
     /// Copies their data, if that is not in the operations.
     exchange: Option<Rc<dyn Exchange>>,
@@ -48,12 +48,12 @@ pub(super) struct Session {
     commands: Slots<Op>,
     allowed: Allowed,
     /// Operations of other hosts that wait until devices have given these commands back.
-    preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
+    preempted: Vec<(Vec<Tag>, Arc<PendingChange>)>,
     retry: (TimerSlot, Retry),
     /// What the caller has not reaped.
     done: Vec<Completion>,
     /// Changes that were not reported to the caller yet.
-    pub changes: VecDeque<Change>,
+    pub changes: VecDeque<DeviceChange>,
     /// The last submission left operations with the caller.
     pub is_refused: bool,
 }
@@ -65,7 +65,7 @@ fn not_sent(kind: StatusKind) -> Outcome {
 impl Session {
     pub(super) fn open(
         (hosts, opened, mailbox): (Arc<LocalHosts>, Arc<Opened>, Arc<QueueMailbox>),
-        view: View,
+        view: NamespaceView,
         on: &Handle,
         (id, caller): (DriverId, DriverId),
         exchange: Option<Rc<dyn Exchange>>,
@@ -121,9 +121,9 @@ impl Session {
         let (kind, bytes, refusal) = (op.kind, self.data_bytes(&op) as u64, self.refusal(&op));
         let tag = Tag(self.commands.insert(op) as u16);
         let counted = match kind {
-            OpKind::Read => Kind::Read,
-            OpKind::Write { .. } => Kind::Write,
-            _ => Kind::Other,
+            OpKind::Read => OperationKind::Read,
+            OpKind::Write { .. } => OperationKind::Write,
+            _ => OperationKind::Other,
         };
         self.side.meter.turn(self.on.now());
         self.side.meter.start(tag, counted);
@@ -233,10 +233,10 @@ impl Session {
         };
         self.side.hold();
         match (kind, of) {
-            (_, None) => answer(Err(Refusal::Conflict)),
+            (_, None) => answer(Err(ReservationRefusal::Conflict)),
             (OpKind::Reserve(action), Some(of)) => {
                 let (by, action) = (self.opened.registrant(), action_of(action));
-                let operation = Operation { by, action, persist: None };
+                let operation = ReservationRequest { by, action, persist: None };
                 of.execute_as(operation, Some(self.opened.host.nqn.clone()), Box::new(answer));
             }
             (_, Some(of)) => of.confirm(Box::new(answer)),
@@ -325,20 +325,20 @@ impl Session {
             }
         }
         if self.side.is_draining() {
-            self.tell(Change::Gone);
+            self.tell(DeviceChange::Gone);
         }
     }
 
-    fn tell(&mut self, change: Change) {
+    fn tell(&mut self, change: DeviceChange) {
         self.changes.retain(|earlier| !change.supersedes(*earlier) && *earlier != change);
         self.changes.push_back(change);
     }
 
     /// The host sees something else of its namespace, or another device is behind it.
-    fn see(&mut self, view: Option<View>) {
+    fn see(&mut self, view: Option<NamespaceView>) {
         let Some(was) = core::mem::replace(&mut self.view, view) else { return };
         let Some(is) = self.view.clone() else {
-            self.tell(Change::Gone);
+            self.tell(DeviceChange::Gone);
             self.side.follow(&[None], &self.on, self.id);
             let waiting = self.side.take_waiting();
             return waiting
@@ -351,7 +351,7 @@ impl Session {
 
     /// Another host has preempted this one. What changes or reports reservations does no I/O, and
     /// may itself wait until this is through.
-    fn preempt(&mut self, pending: Arc<Pending>) {
+    fn preempt(&mut self, pending: Arc<PendingChange>) {
         let tags = self.commands.iter_mut().filter(|(_, op)| !is_about_reservations(op.kind));
         let mut tags: Vec<Tag> = tags.map(|(name, _)| Tag(name as u16)).collect();
         tags.iter().for_each(|tag| self.abort(*tag));

@@ -13,11 +13,11 @@ use weft_io::tls::TlsServer;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::nbd::code::{ErrorCode, ReplyCode};
 use weft_proto::nbd::server::ExportOffer;
-use weft_proto::nbd::{Server, ServerConfig, ServerEvent};
+use weft_proto::nbd::{NbdEngine, ServerConfig, ServerEvent};
 use weft_proto::printable::Printable;
 use weft_proto::stream::{StreamEngine, Tag};
 
-type Pump = StreamPump<Server>;
+type Pump = StreamPump<NbdEngine>;
 
 /// What the client wants and what became of it.
 pub(super) struct Connection {
@@ -55,7 +55,7 @@ impl Connection {
             ..ServerConfig::new(shared.exports())
         };
         let (pump, to) =
-            (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
+            (StreamPump::new(stream, NbdEngine::new(config)).watched(), Arc::clone(shared));
         driver::accept(
             on,
             pump,
@@ -84,7 +84,7 @@ impl Connection {
     }
 
     /// The client wants an export: tells about it and, if it is to be used, opens the device.
-    fn select(&mut self, on: &Handle, engine: &mut Server) {
+    fn select(&mut self, on: &Handle, engine: &mut NbdEngine) {
         let Some((listed, info, namespace)) = self.shared.find(engine.wanted()) else {
             let text =
                 || format!("{}: there is no export {}", self.peer, Printable(engine.wanted()));
@@ -227,7 +227,7 @@ impl Service for Connection {
     }
 }
 
-impl Handler<Server> for Connection {
+impl Handler<NbdEngine> for Connection {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         self.session.as_mut()?.memory_mut(tag, offset, len)
@@ -259,7 +259,7 @@ impl Handler<Server> for Connection {
     }
 
     #[inline]
-    fn event(&mut self, on: &Handle, engine: &mut Server, event: ServerEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut NbdEngine, event: ServerEvent) -> Flow {
         match event {
             ServerEvent::Request { tag, command } => match &mut self.session {
                 Some(session) => session.request(on, engine, tag, command),
@@ -291,7 +291,7 @@ impl Handler<Server> for Connection {
     }
 
     #[inline]
-    fn released(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut NbdEngine, tag: Tag) {
         if let Some(session) = &mut self.session {
             session.released(on, engine, tag);
         }

@@ -6,7 +6,7 @@ use crate::export::device_side::DeviceRange;
 use crate::limits::SPARE_BYTES_MIN;
 use crate::pump::Flow;
 use weft_io::{Handle, Segment, Segments};
-use weft_proto::nbd::Server;
+use weft_proto::nbd::NbdEngine;
 use weft_proto::nbd::server::CommandKind;
 use weft_proto::stream::Tag;
 
@@ -14,7 +14,7 @@ impl Session {
     /// Takes memory for a request, and has the device begin unless data is to come first. Without
     /// memory it waits.
     #[inline]
-    pub(super) fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
+    pub(super) fn provide(&mut self, on: &Handle, engine: &mut NbdEngine, tag: Tag) -> Flow {
         if self.will_store(tag) {
             return Flow::Continue;
         }
@@ -36,8 +36,8 @@ impl Session {
         Flow::Continue
     }
 
-    /// Decides that the data of a short write, which comes right behind its request, is stored as it
-    /// arrives. Returns false for all other requests.
+    /// Decides that the data of a short write, which comes right behind its request, is stored as
+    /// it arrives. Returns false for all other requests.
     #[inline]
     fn will_store(&mut self, tag: Tag) -> bool {
         let request = &self.requests[tag.index()];

@@ -14,7 +14,7 @@ use crate::export::dialect::Dialect;
 use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
-use crate::statistics::{CommandName, Kind, Meter};
+use crate::statistics::{CommandName, Meter, OperationKind};
 use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use weft_block::limit::Rate;
 use weft_block::{Completion, Error, Op, OpKind, Outcome};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment};
-use weft_proto::nbd::Server;
+use weft_proto::nbd::NbdEngine;
 use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::{CommandKind, ServerCommand};
 use weft_proto::reservation::{Effect, Reservations};
@@ -105,7 +105,7 @@ impl Session {
 
     /// Answers a request.
     #[inline]
-    pub(super) fn answer(&mut self, engine: &mut Server, tag: Tag, error: ErrorCode) {
+    pub(super) fn answer(&mut self, engine: &mut NbdEngine, tag: Tag, error: ErrorCode) {
         self.side.meter.end(tag, error != ErrorCode::SUCCESS);
         engine.complete(tag, error);
     }
@@ -115,7 +115,7 @@ impl Session {
     pub(super) fn request(
         &mut self,
         on: &Handle,
-        engine: &mut Server,
+        engine: &mut NbdEngine,
         tag: Tag,
         command: ServerCommand,
     ) -> Flow {
@@ -125,9 +125,9 @@ impl Session {
         self.requests[tag.index()].begin(command, self.block_bytes);
         self.side.meter.turn(on.now());
         let kind = match command.kind {
-            CommandKind::Read => Kind::Read,
-            CommandKind::Write { .. } => Kind::Write,
-            _ => Kind::Other,
+            CommandKind::Read => OperationKind::Read,
+            CommandKind::Write { .. } => OperationKind::Write,
+            _ => OperationKind::Other,
         };
         self.side.meter.start(tag, kind);
         self.side.meter.called(tag, || CommandName::Nbd(command.kind.word(), engine.cookie(tag)));
@@ -178,7 +178,7 @@ impl Session {
 
     /// Has the device do all parts of a request, but for those of a read that are there already.
     #[inline]
-    pub(super) fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
+    pub(super) fn submit_parts(&mut self, engine: &mut NbdEngine, tag: Tag) {
         self.side.meter.submitted(
             tag,
             DEVICE,
@@ -211,7 +211,7 @@ impl Session {
 
     /// The data of a write is there.
     #[inline]
-    pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+    pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut NbdEngine, tag: Tag) {
         self.side.meter.turn(on.now());
         let request = &self.requests[tag.index()];
         let error = match self.side.placed(tag) {
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// Has the device do the next operation of a request without data, or answers the request.
-    fn go_on(&mut self, engine: &mut Server, tag: Tag) {
+    fn go_on(&mut self, engine: &mut NbdEngine, tag: Tag) {
         let request = &mut self.requests[tag.index()];
         if let Some(op) = request.next_bare(tag) {
             request.pending = 1;
@@ -251,7 +251,7 @@ impl Session {
 
     /// The client has the memory's content.
     #[inline]
-    pub(super) fn released(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut NbdEngine, tag: Tag) {
         self.side.meter.sent(on, tag);
         self.free(tag);
         engine.sent(tag);
@@ -261,7 +261,7 @@ impl Session {
     #[cold]
     fn partial_block_completed(
         &mut self,
-        engine: &mut Server,
+        engine: &mut NbdEngine,
         tag: Tag,
         at: usize,
         completion: &mut Completion,
@@ -289,7 +289,7 @@ impl Session {
 
     /// An operation of a request is over: so is the request when it was the last.
     #[inline]
-    fn settled(&mut self, engine: &mut Server, tag: Tag) {
+    fn settled(&mut self, engine: &mut NbdEngine, tag: Tag) {
         let request = &self.requests[tag.index()];
         if request.pending > 0 {
             return;
@@ -339,7 +339,7 @@ fn error_of(kind: OpKind, outcome: &Outcome) -> ErrorCode {
     if outcome.is_success() { ErrorCode::SUCCESS } else { to_nbd(kind, outcome) }
 }
 
-impl Dialect<Server> for Session {
+impl Dialect<NbdEngine> for Session {
     type Waiting = Tag;
 
     #[inline]
@@ -351,7 +351,7 @@ impl Dialect<Server> for Session {
     fn completed(
         &mut self,
         _: &Handle,
-        engine: &mut Server,
+        engine: &mut NbdEngine,
         tag: Tag,
         completion: &mut Completion,
         _: bool,
@@ -370,7 +370,7 @@ impl Dialect<Server> for Session {
         self.settled(engine, tag);
     }
 
-    fn retry(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+    fn retry(&mut self, on: &Handle, engine: &mut NbdEngine, tag: Tag) {
         let _ = self.provide(on, engine, tag);
     }
 }

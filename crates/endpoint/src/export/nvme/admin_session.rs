@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Segments, Time};
-use weft_proto::nvme::controller::{Control, ControlEvent, Next, ReservationTicket};
+use weft_proto::nvme::controller::{ControlEvent, ControllerCore, Next, ReservationTicket};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Nsid, Qid};
-use weft_proto::reservation::Refusal;
+use weft_proto::reservation::ReservationRefusal;
 use weft_proto::stream::Tag;
 
 /// How far a reset or shutdown is.
@@ -37,7 +37,7 @@ enum Quiescing {
 
 /// The admin side of a connection after Connect.
 pub(crate) struct AdminSession {
-    pub(super) control: Control,
+    pub(super) control: ControllerCore,
     pub(super) id: ControllerId,
     shared: Arc<TargetState>,
     mailbox: Arc<Mailbox>,
@@ -69,7 +69,7 @@ pub(crate) struct AdminSession {
 
 impl AdminSession {
     pub(super) fn new(
-        control: Control,
+        control: ControllerCore,
         id: ControllerId,
         shared: Arc<TargetState>,
         mailbox: Arc<Mailbox>,
@@ -315,7 +315,7 @@ impl AdminSession {
     fn persist(&mut self, ticket: ReservationTicket, nsid: Nsid, persist: bool) {
         let view = self.shared.view(self.id);
         let Some(of) = view.as_ref().and_then(|view| view.reservations_of(nsid)) else {
-            return self.control.persisted(ticket, Err(Refusal::Conflict));
+            return self.control.persisted(ticket, Err(ReservationRefusal::Conflict));
         };
         let mailbox = Arc::clone(&self.mailbox);
         let answer = move |outcome| mailbox.post(Message::Own(Told::Persisted { ticket, outcome }));

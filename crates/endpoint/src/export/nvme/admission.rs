@@ -1,12 +1,12 @@
 //! A queue between its Connect and the connection that serves it.
 
 use super::authenticating::Authenticating;
-use super::subsystems::{ControllerId, View};
+use super::subsystems::{ControllerId, ControllerView};
 use super::target_state::TargetState;
 use crate::export::shares::Grant;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_proto::nvme::controller::{Control, IoQueue};
+use weft_proto::nvme::controller::{ControllerCore, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::ConnectResponse;
 use weft_proto::nvme::types::Qid;
@@ -25,8 +25,8 @@ pub(crate) struct Admitted {
 
 /// What was admitted.
 pub(super) enum Queue {
-    Admin(Box<Control>),
-    Io(Box<IoQueue>, View),
+    Admin(Box<ControllerCore>),
+    Io(Box<IoQueue>, ControllerView),
 }
 
 impl Admitted {

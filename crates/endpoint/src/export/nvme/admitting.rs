@@ -9,7 +9,9 @@ use super::target_state::TargetState;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::nvme::auth::Named;
-use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
+use weft_proto::nvme::controller::{
+    CONNECT_BYTES, ConnectError, ConnectRefusal, Port, subsystem_name,
+};
 use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Qid;
@@ -45,8 +47,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn refuse(&self, reason: ConnectError) -> Refusal {
-        Refusal::new(self.sqe.cid(), reason)
+    fn refuse(&self, reason: ConnectError) -> ConnectRefusal {
+        ConnectRefusal::new(self.sqe.cid(), reason)
     }
 }
 
@@ -74,10 +76,10 @@ impl TargetState {
         data: &[u8; CONNECT_BYTES],
         from: Caller<'_>,
         mailbox: &Arc<Mailbox>,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admitted, ConnectRefusal> {
         // Devices may have changed while no queue was there to tell of it.
         self.inventory.look_at_devices();
-        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let refuse = |reason| ConnectRefusal::new(sqe.cid(), reason);
         let mut subsystems = self.subsystems.lock();
         let name = subsystem_name(data);
         let unknown = || refuse(ConnectError::Subsystem);
@@ -100,7 +102,7 @@ impl TargetState {
         self: &Arc<Self>,
         subsystems: &mut Subsystems,
         asked: Asked<'_>,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admitted, ConnectRefusal> {
         let generated = asked.from.generated();
         let unknown = || asked.refuse(ConnectError::Subsystem);
         let subsystem = subsystems.at(asked.which).ok_or_else(unknown)?;
@@ -124,7 +126,7 @@ impl TargetState {
         self: &Arc<Self>,
         subsystems: &mut Subsystems,
         asked: Asked<'_>,
-    ) -> Result<Admitted, Refusal> {
+    ) -> Result<Admitted, ConnectRefusal> {
         let generated = asked.from.generated();
         if asked.demanded.as_ref().is_some_and(|demanded| demanded.demands_channel()) {
             return Err(asked.refuse(ConnectError::NoSecureChannel));

@@ -4,26 +4,26 @@
 use super::admission::Admitted;
 use super::admitting::Caller;
 use super::authentication_session::{Answer, Asked, AuthenticationSession};
-use super::connection::Connection;
-use super::session::Session;
-use super::transport::{Engine, Link};
+use super::connection::NvmeConnection;
+use super::session::NvmeSession;
+use super::transport::{Engine, NvmeLink};
 use crate::export::driver::Place;
 use crate::export::seats::Newcomer;
 use std::time::Duration;
 use weft_io::Handle;
-use weft_proto::nvme::controller::{ConnectError, Refusal, connect_names};
+use weft_proto::nvme::controller::{ConnectError, ConnectRefusal, connect_names};
 use weft_proto::nvme::types::Qid;
 
-impl<L: Link> Connection<L> {
+impl<L: NvmeLink> NvmeConnection<L> {
     /// Admits the queue that a Connect asks for, and sends the connection to its loop, unless the
     /// host has to prove first who it is.
     pub(super) fn connect(&mut self, on: &Handle, mut link: L) -> Place<Self> {
-        let Session::New(new) = &mut self.session else { return Place::Here(link) };
+        let NvmeSession::New(new) = &mut self.session else { return Place::Here(link) };
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         let (now, peer) = (on.now().since_epoch(), link.peer());
         let from = Caller { port: new.port(), peer: &peer, identity: new.identity() };
         let admit = || self.shared.admit(now, &sqe, new.data(), from, &self.mailbox);
-        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let refuse = |reason| ConnectRefusal::new(sqe.cid(), reason);
         let checked = new.check_identity().and_then(|()| {
             new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven()))
         });
@@ -60,7 +60,7 @@ impl<L: Link> Connection<L> {
                         Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
                     let session = AuthenticationSession::new(on, asked, admitted, authentication);
                     on.wake_at(self.id, session.until());
-                    self.session = Session::Authenticating(Box::new(session));
+                    self.session = NvmeSession::Authenticating(Box::new(session));
                     link.resume();
                     return Place::Here(link);
                 }
@@ -80,11 +80,11 @@ impl<L: Link> Connection<L> {
         admitted: Admitted,
         answer: Answer,
     ) -> Place<Self> {
-        let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
+        let NvmeSession::Authenticating(session) = &self.session else { return Place::Here(link) };
         let (now, peer, Asked { sqe, data, port, identity }) =
             (on.now().since_epoch(), link.peer(), session.asked());
         let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
-        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let refuse = |reason| ConnectRefusal::new(sqe.cid(), reason);
         let placed = match admitted.qid() {
             Qid(0) => {
                 let proved = self.shared.proved_identifier(data, admitted.controller);

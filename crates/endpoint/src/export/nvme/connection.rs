@@ -10,9 +10,9 @@ use super::io_reserve::Reserving;
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::new_session::NewSession;
-use super::session::Session;
+use super::session::NvmeSession;
 use super::target_state::TargetState;
-use super::transport::{Engine, Link};
+use super::transport::{Engine, NvmeLink};
 use crate::export::budget::Budget;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
@@ -27,9 +27,9 @@ use weft_proto::nvme::controller::Port;
 use weft_proto::nvme::status::Status;
 
 /// What a connection is for, over links of this kind.
-pub(crate) struct Connection<L> {
+pub(crate) struct NvmeConnection<L> {
     pub(super) id: DriverId,
-    pub(super) session: Session,
+    pub(super) session: NvmeSession,
     pub(super) shared: Arc<TargetState>,
     pub(super) mailbox: Arc<Mailbox>,
     /// Outstanding commands end, then the connection closes.
@@ -39,7 +39,7 @@ pub(crate) struct Connection<L> {
     link: PhantomData<fn() -> L>,
 }
 
-impl<L: Link> Connection<L> {
+impl<L: NvmeLink> NvmeConnection<L> {
     /// Takes an accepted connection, on this loop, if there is room for it. One that is encrypted
     /// has a `proven` other end.
     pub(crate) fn accept(
@@ -52,7 +52,7 @@ impl<L: Link> Connection<L> {
         driver::accept_on(on, link, &shared.members, |id, _, mailbox, newcomer| {
             let new = Self::new(
                 id,
-                Session::New(NewSession::new(port, proven)),
+                NvmeSession::New(NewSession::new(port, proven)),
                 Arc::clone(shared),
                 mailbox,
             );
@@ -62,7 +62,7 @@ impl<L: Link> Connection<L> {
 
     fn new(
         id: DriverId,
-        session: Session,
+        session: NvmeSession,
         shared: Arc<TargetState>,
         mailbox: &Arc<Mailbox>,
     ) -> Self {
@@ -96,7 +96,7 @@ impl<L: Link> Connection<L> {
         let mut session = match queue {
             Queue::Admin(control) => {
                 let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
-                Session::Admin(Box::new(AdminSession::new(
+                NvmeSession::Admin(Box::new(AdminSession::new(
                     *control, controller, shared, mailbox, budget,
                 )))
             }
@@ -119,7 +119,7 @@ impl<L: Link> Connection<L> {
                 let reserving = Reserving::new(mailbox, view.reservations, &shared);
                 let side = DeviceSide::new(devices, queue.entries() as usize, budget, meter);
                 let session = IoSession::new(controller, *queue, side, subsystem, reserving);
-                Session::Io(Box::new(session))
+                NvmeSession::Io(Box::new(session))
             }
         };
         Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
@@ -131,16 +131,18 @@ impl<L: Link> Connection<L> {
     fn open(
         on: &Handle,
         link: &mut L,
-        session: &mut Session,
+        session: &mut NvmeSession,
         anew: Option<Box<Authenticating>>,
         answer: Answer,
     ) {
         let Answer { tag, mut cqe, data, .. } = answer;
         let room = match session {
             _ if data.is_empty() || !cqe.status.is_success() => None,
-            Session::Admin(admin) => Exchange::<L::Engine>::room(&mut **admin, on, tag, data.len()),
-            Session::Io(io) => Exchange::<L::Engine>::room(&mut **io, on, tag, data.len()),
-            Session::New(_) | Session::Authenticating(_) => None,
+            NvmeSession::Admin(admin) => {
+                Exchange::<L::Engine>::room(&mut **admin, on, tag, data.len())
+            }
+            NvmeSession::Io(io) => Exchange::<L::Engine>::room(&mut **io, on, tag, data.len()),
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => None,
         };
         let data_bytes = room.map_or(0, |room| {
             room.copy_from_slice(&data);
@@ -150,28 +152,28 @@ impl<L: Link> Connection<L> {
             cqe.status = Status::INTERNAL_ERROR;
         }
         match session {
-            Session::Admin(admin) => admin.authenticating = anew,
-            Session::Io(io) => io.authenticating = anew,
-            Session::New(_) | Session::Authenticating(_) => {}
+            NvmeSession::Admin(admin) => admin.authenticating = anew,
+            NvmeSession::Io(io) => io.authenticating = anew,
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => {}
         }
         link.engine().complete(tag, cqe, data_bytes);
     }
 }
 
-impl<L: Link> Service for Connection<L> {
+impl<L: NvmeLink> Service for NvmeConnection<L> {
     type Link = L;
-    type Handler = Session;
+    type Handler = NvmeSession;
     type Session = IoSession;
     type Own = Told;
 
     #[inline]
-    fn handler(&mut self) -> &mut Session {
+    fn handler(&mut self) -> &mut NvmeSession {
         &mut self.session
     }
 
     #[inline]
     fn session(&mut self) -> Option<&mut IoSession> {
-        if let Session::Io(io) = &mut self.session { Some(io) } else { None }
+        if let NvmeSession::Io(io) = &mut self.session { Some(io) } else { None }
     }
 
     fn host(&self, _: &L) -> Option<String> {
@@ -180,47 +182,49 @@ impl<L: Link> Service for Connection<L> {
 
     fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
         match (&mut self.session, told) {
-            (Session::Io(io), Told::Namespaces(view)) => {
+            (NvmeSession::Io(io), Told::Namespaces(view)) => {
                 io.set_view(on, self.id, link.engine(), view)
             }
-            (Session::Io(io), Told::Abort { cid, answer }) => io.abort(link.engine(), cid, answer),
-            (Session::Io(io), Told::Reserved { tag, outcome }) => {
+            (NvmeSession::Io(io), Told::Abort { cid, answer }) => {
+                io.abort(link.engine(), cid, answer)
+            }
+            (NvmeSession::Io(io), Told::Reserved { tag, outcome }) => {
                 io.reserved(on, link.engine(), tag, outcome)
             }
-            (Session::Io(io), Told::Preempted { nsid, pending }) => {
+            (NvmeSession::Io(io), Told::Preempted { nsid, pending }) => {
                 io.preempted(on, link.engine(), nsid, pending)
             }
-            (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
+            (NvmeSession::New(new), Told::AssociationEnded) => new.set_waits(false),
             (session, Told::Computed(computed)) => session.computed(on, link.engine(), computed),
-            (Session::Authenticating(it), told) => it.told(told),
-            (Session::Admin(admin), told) => admin.told(told),
-            (Session::Io(_) | Session::New(_), _) => {}
+            (NvmeSession::Authenticating(it), told) => it.told(told),
+            (NvmeSession::Admin(admin), told) => admin.told(told),
+            (NvmeSession::Io(_) | NvmeSession::New(_), _) => {}
         }
     }
 
     /// Admin queues stay, for Aborts and Keep Alive.
     fn drain(&mut self, link: &mut L) {
         match &mut self.session {
-            Session::Io(io) => {
+            NvmeSession::Io(io) => {
                 self.draining = true;
                 io.side.drain();
             }
-            Session::Admin(_) => {}
-            Session::New(_) | Session::Authenticating(_) => link.close(),
+            NvmeSession::Admin(_) => {}
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => link.close(),
         }
     }
 
     fn stop(&mut self, link: &mut L) {
         match &mut self.session {
-            Session::Io(io) => io.stop(link.engine()),
-            Session::Admin(_) | Session::New(_) | Session::Authenticating(_) => {}
+            NvmeSession::Io(io) => io.stop(link.engine()),
+            NvmeSession::Admin(_) | NvmeSession::New(_) | NvmeSession::Authenticating(_) => {}
         }
         link.close();
     }
 
     #[inline]
     fn follow_devices(&mut self, _: &mut L) {
-        if let Session::Io(io) = &mut self.session {
+        if let NvmeSession::Io(io) = &mut self.session {
             io.side.tell_changes(&self.shared.inventory);
         }
     }
@@ -228,36 +232,36 @@ impl<L: Link> Service for Connection<L> {
     #[inline]
     fn is_starved(&mut self) -> bool {
         match &self.session {
-            Session::Io(io) => io.side.is_starved(),
-            Session::Admin(admin) => admin.is_starved,
-            Session::New(_) | Session::Authenticating(_) => false,
+            NvmeSession::Io(io) => io.side.is_starved(),
+            NvmeSession::Admin(admin) => admin.is_starved,
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => false,
         }
     }
 
     fn feed(&mut self, on: &Handle, link: &mut L) {
         match &mut self.session {
-            Session::Io(io) => io.feed(on, link.engine()),
-            Session::Admin(admin) => admin.produce_some(on, link.engine()),
-            Session::New(_) | Session::Authenticating(_) => {}
+            NvmeSession::Io(io) => io.feed(on, link.engine()),
+            NvmeSession::Admin(admin) => admin.produce_some(on, link.engine()),
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => {}
         }
     }
 
     fn may_resume(&mut self, _: &mut L) -> bool {
         // A Connect is resumed by its answer.
-        matches!(&self.session, Session::Io(io) if !io.side.is_stuck())
+        matches!(&self.session, NvmeSession::Io(io) if !io.side.is_stuck())
     }
 
     #[inline]
     fn work(&mut self, on: &Handle, link: &mut L) -> bool {
         let (busy, id, noted) = match &mut self.session {
-            Session::Io(io) => {
+            NvmeSession::Io(io) => {
                 (io.work(on, link.engine()), io.controller, io.queue.take_deviations())
             }
-            Session::Admin(admin) => {
+            NvmeSession::Admin(admin) => {
                 let busy = admin.work(on, self.id, link.engine());
                 (busy, admin.id, admin.control.take_deviations())
             }
-            Session::New(_) | Session::Authenticating(_) => return false,
+            NvmeSession::New(_) | NvmeSession::Authenticating(_) => return false,
         };
         for noted in [noted, link.take_deviations()] {
             if !noted.is_empty() {
@@ -270,7 +274,7 @@ impl<L: Link> Service for Connection<L> {
     #[inline]
     fn advance(&mut self, on: &Handle, link: &mut L) -> bool {
         match &mut self.session {
-            Session::Io(io) => {
+            NvmeSession::Io(io) => {
                 if io.has_aborts() {
                     let queued = link.engine().queued();
                     io.settle_aborts(queued, link.sent());
@@ -281,14 +285,14 @@ impl<L: Link> Service for Connection<L> {
                 }
                 false
             }
-            Session::Admin(admin) => {
+            NvmeSession::Admin(admin) => {
                 if admin.is_over() {
                     link.close();
                 }
                 false
             }
-            Session::New(new) => new.has_connect(),
-            Session::Authenticating(it) => match it.end(on) {
+            NvmeSession::New(new) => new.has_connect(),
+            NvmeSession::Authenticating(it) => match it.end(on) {
                 None => it.is_ready() && !link.has_unsent(),
                 Some(why) => {
                     let log =
@@ -304,7 +308,7 @@ impl<L: Link> Service for Connection<L> {
     /// Connect's data is there, or the host has proved who it is.
     fn replace(&mut self, on: &Handle, link: L) -> Place<Self> {
         match &mut self.session {
-            Session::New(new) => {
+            NvmeSession::New(new) => {
                 if new.check_identity().is_ok()
                     && new.wants_admin_queue()
                     && self.shared.holds_back(new.data(), &self.mailbox)
@@ -314,31 +318,31 @@ impl<L: Link> Service for Connection<L> {
                 }
                 self.connect(on, link)
             }
-            Session::Authenticating(it) => match it.take() {
+            NvmeSession::Authenticating(it) => match it.take() {
                 Some((admitted, answer)) => self.proved(on, link, admitted, answer),
                 None => Place::Here(link),
             },
-            Session::Admin(_) | Session::Io(_) => Place::Here(link),
+            NvmeSession::Admin(_) | NvmeSession::Io(_) => Place::Here(link),
         }
     }
 
     #[inline]
     fn awaits_sending(&self, _: &L) -> bool {
         match &self.session {
-            Session::Io(io) => self.draining || io.has_aborts(),
-            Session::Authenticating(_) => true,
-            Session::New(_) | Session::Admin(_) => false,
+            NvmeSession::Io(io) => self.draining || io.has_aborts(),
+            NvmeSession::Authenticating(_) => true,
+            NvmeSession::New(_) | NvmeSession::Admin(_) => false,
         }
     }
 
     #[inline]
     fn settles(&self) -> bool {
-        matches!(self.session, Session::Io(_))
+        matches!(self.session, NvmeSession::Io(_))
     }
 
     fn end(&mut self, link: &mut L) -> bool {
         match &mut self.session {
-            Session::Io(io) => {
+            NvmeSession::Io(io) => {
                 io.stop(link.engine());
                 let quiet = io.side.is_quiet();
                 if quiet {
@@ -346,12 +350,12 @@ impl<L: Link> Service for Connection<L> {
                 }
                 quiet
             }
-            Session::Admin(admin) => admin.end(),
-            Session::Authenticating(it) => {
+            NvmeSession::Admin(admin) => admin.end(),
+            NvmeSession::Authenticating(it) => {
                 it.give_up();
                 true
             }
-            Session::New(_) => true,
+            NvmeSession::New(_) => true,
         }
     }
 

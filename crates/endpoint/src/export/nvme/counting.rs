@@ -1,9 +1,9 @@
 //! Counting of the commands of an I/O queue.
 
-use super::subsystems::{ControllerId, View};
+use super::subsystems::{ControllerId, ControllerView};
 use super::target_state::TargetState;
-use crate::statistics::{CommandName, ConnectionName, Kind, Meter};
-use weft_proto::nvme::controller::{IoQueue, Request, RequestKind};
+use crate::statistics::{CommandName, ConnectionName, Meter, OperationKind};
+use weft_proto::nvme::controller::{IoQueue, IoRequest, IoRequestKind};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Nqn, Nsid};
@@ -16,7 +16,7 @@ pub(super) fn enter(
     controller: ControllerId,
     (protocol, peer, tls): (&'static str, &str, Option<&'static str>),
     queue: &IoQueue,
-    view: &View,
+    view: &ControllerView,
 ) -> (Meter, Nqn) {
     let (subsystem, host) =
         shared.names(controller).unwrap_or_else(|| (Nqn::discovery(), String::new()));
@@ -28,7 +28,10 @@ pub(super) fn enter(
 }
 
 /// The names of the namespaces that a host sees, by their indexes.
-pub(super) fn names(subsystem: &Nqn, view: &View) -> impl Iterator<Item = Option<(Nqn, Nsid)>> {
+pub(super) fn names(
+    subsystem: &Nqn,
+    view: &ControllerView,
+) -> impl Iterator<Item = Option<(Nqn, Nsid)>> {
     (0..view.devices.len()).map(move |index| Some((subsystem.clone(), view.table.at(index)?.nsid)))
 }
 
@@ -37,9 +40,9 @@ pub(super) fn names(subsystem: &Nqn, view: &View) -> impl Iterator<Item = Option
 pub(super) fn count(meter: &mut Meter, tag: Tag, sqe: &Sqe) {
     let opcode = NvmOpcode(sqe.opcode());
     let kind = match opcode {
-        NvmOpcode::READ => Kind::Read,
-        NvmOpcode::WRITE => Kind::Write,
-        _ => Kind::Other,
+        NvmOpcode::READ => OperationKind::Read,
+        NvmOpcode::WRITE => OperationKind::Write,
+        _ => OperationKind::Other,
     };
     meter.start(tag, kind);
     meter.called(tag, || CommandName::Nvme(opcode, sqe.cid().0));
@@ -47,13 +50,13 @@ pub(super) fn count(meter: &mut Meter, tag: Tag, sqe: &Sqe) {
 
 /// A request becomes an operation of its device.
 #[inline]
-pub(super) fn issued(meter: &mut Meter, request: &Request) {
+pub(super) fn issued(meter: &mut Meter, request: &IoRequest) {
     let kind = match request.kind {
-        RequestKind::Read => Kind::Read,
-        RequestKind::Write => Kind::Write,
+        IoRequestKind::Read => OperationKind::Read,
+        IoRequestKind::Write => OperationKind::Write,
         // Of a copy what is written counts, for the namespace to which it is.
-        RequestKind::CopyRead => return,
-        _ => Kind::Other,
+        IoRequestKind::CopyRead => return,
+        _ => OperationKind::Other,
     };
     meter.of(request.tag, kind, request.namespace, request.bytes.into());
     let blocks = (request.lba.0, request.blocks.into());

@@ -8,14 +8,14 @@ use super::target_state::TargetState;
 use crate::export::members::Message;
 use crate::inventory::IdentifierRefusal;
 use crate::refusals::Refusals;
-use crate::reservations::Pending;
+use crate::reservations::PendingChange;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, subsystem_name};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::{Id128, Nqn};
-use weft_proto::reservation::{Action, Operation, Refusal, Registrant};
+use weft_proto::reservation::{Action, Registrant, ReservationRefusal, ReservationRequest};
 
 /// Hosts with the identifier of another one, for the log.
 static SHARED: Refusals = Refusals::new();
@@ -85,8 +85,8 @@ impl TargetState {
     pub(super) fn reserves_as(
         &self,
         controller: ControllerId,
-        operation: &Operation,
-    ) -> Result<Option<Nqn>, Refusal> {
+        operation: &ReservationRequest,
+    ) -> Result<Option<Nqn>, ReservationRefusal> {
         let associations = self.associations.lock();
         let Some((id, name)) = associations.get(&controller).and_then(|of| of.proven.clone())
         else {
@@ -104,7 +104,7 @@ impl TargetState {
                 )
             };
             SHARED.log_now(text);
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         Ok(Some(name))
     }
@@ -115,7 +115,7 @@ impl TargetState {
         &self,
         namespace: Uuid,
         associations: &mut BTreeMap<ControllerId, Association>,
-        pending: &Arc<Pending>,
+        pending: &Arc<PendingChange>,
     ) {
         if associations.values().all(|of| of.proven.is_none()) {
             return;

@@ -6,10 +6,10 @@ use super::transport::Engine;
 use crate::export::device_side::DeviceRange;
 use crate::export::dialect::Starved;
 use crate::pump::Flow;
-use crate::statistics::Kind;
+use crate::statistics::OperationKind;
 use weft_block::{Op, OpKind, Outcome};
 use weft_io::{Handle, Segments};
-use weft_proto::nvme::controller::{Request, RequestKind};
+use weft_proto::nvme::controller::{IoRequest, IoRequestKind};
 use weft_proto::stream::Tag;
 
 impl IoSession {
@@ -65,7 +65,7 @@ impl IoSession {
     pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
         if let Some(request) = self.queue.destination(tag) {
             let place = place(request);
-            self.side.meter.of(tag, Kind::Write, place.device, data.len() as u64);
+            self.side.meter.of(tag, OperationKind::Write, place.device, data.len() as u64);
             self.side.place(tag, place, data);
         }
     }
@@ -77,23 +77,23 @@ impl IoSession {
 
     /// Makes an operation of a request. Reads take their memory here.
     #[inline]
-    pub(super) fn submit(&mut self, on: &Handle, request: Request) {
+    pub(super) fn submit(&mut self, on: &Handle, request: IoRequest) {
         let (kind, data) = match request.kind {
-            RequestKind::Read | RequestKind::CopyRead => return self.submit_read(on, request),
-            RequestKind::Write => {
+            IoRequestKind::Read | IoRequestKind::CopyRead => return self.submit_read(on, request),
+            IoRequestKind::Write => {
                 (OpKind::Write { fua: request.fua }, self.side.memory.take(request.tag))
             }
-            RequestKind::Compare => (OpKind::Compare, self.side.memory.take(request.tag)),
-            RequestKind::CompareAndWrite { first } => {
+            IoRequestKind::Compare => (OpKind::Compare, self.side.memory.take(request.tag)),
+            IoRequestKind::CompareAndWrite { first } => {
                 let mut both = self.side.memory.take(first);
                 both.append(self.side.memory.at(request.tag));
                 (OpKind::CompareAndWrite { fua: request.fua }, both)
             }
-            RequestKind::Flush => (OpKind::Flush, Segments::new()),
-            RequestKind::WriteZeroes { deallocate } => {
+            IoRequestKind::Flush => (OpKind::Flush, Segments::new()),
+            IoRequestKind::WriteZeroes { deallocate } => {
                 (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new())
             }
-            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+            IoRequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         issued(&mut self.side.meter, &request);
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
@@ -102,11 +102,11 @@ impl IoSession {
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
     #[inline]
-    fn submit_read(&mut self, on: &Handle, request: Request) {
+    fn submit_read(&mut self, on: &Handle, request: IoRequest) {
         // What a copy reads is written next, perhaps to the same device, which must not have lent
         // it. The command holds no memory while it waits for some: what its ranges came in, or the
         // piece before, is no longer needed.
-        let may_lend = request.kind == RequestKind::Read;
+        let may_lend = request.kind == IoRequestKind::Read;
         if !may_lend {
             self.side.memory.free(request.tag);
         }
@@ -126,6 +126,6 @@ impl IoSession {
 }
 
 #[inline]
-fn place(request: &Request) -> DeviceRange {
+fn place(request: &IoRequest) -> DeviceRange {
     DeviceRange { device: request.namespace, lba: request.lba.0, blocks: request.blocks }
 }

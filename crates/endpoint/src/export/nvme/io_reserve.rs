@@ -8,12 +8,12 @@ use super::transport::Engine;
 use crate::export::dialect::Starved;
 use crate::export::members::Message;
 use crate::pump::Flow;
-use crate::reservations::{NamespaceReservations, Pending};
+use crate::reservations::{NamespaceReservations, PendingChange};
 use std::sync::Arc;
 use weft_io::Handle;
 use weft_proto::nvme::controller::{DeviceOutcome, IoQueue};
 use weft_proto::nvme::types::Nsid;
-use weft_proto::reservation::Refusal;
+use weft_proto::reservation::ReservationRefusal;
 use weft_proto::stream::Tag;
 
 /// The reservations of the namespaces, by the indexes of the table.
@@ -25,7 +25,7 @@ pub(super) struct Reserving {
     shared: Arc<TargetState>,
     pub of: OfNamespaces,
     /// Operations of other hosts that wait until devices have given these commands back.
-    preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
+    preempted: Vec<(Vec<Tag>, Arc<PendingChange>)>,
 }
 
 impl Reserving {
@@ -62,7 +62,7 @@ impl IoSession {
                 }
             }
             (None, Some(of)) => of.confirm(answer),
-            (_, None) => answer(Err(Refusal::Conflict)),
+            (_, None) => answer(Err(ReservationRefusal::Conflict)),
         }
     }
 
@@ -73,7 +73,7 @@ impl IoSession {
         on: &Handle,
         engine: &mut impl Engine,
         tag: Tag,
-        outcome: Result<(), Refusal>,
+        outcome: Result<(), ReservationRefusal>,
     ) {
         self.side.release();
         if self.side.is_stopping() {
@@ -109,7 +109,7 @@ impl IoSession {
         on: &Handle,
         engine: &mut impl Engine,
         nsid: Option<Nsid>,
-        pending: Arc<Pending>,
+        pending: Arc<PendingChange>,
     ) {
         let mut tags = self.queue.preempt(nsid);
         self.end_revoked(on, engine);

@@ -9,7 +9,7 @@ use super::authenticating::{Authenticating, Exchange};
 use super::counting::{count, names};
 use super::io_reserve::Reserving;
 use super::mailbox::AbortAnswer;
-use super::subsystems::{ControllerId, View};
+use super::subsystems::{ControllerId, ControllerView};
 use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
 use crate::export::dialect::{Dialect, Starved};
@@ -17,7 +17,7 @@ use crate::pump::Flow;
 use crate::status::nvme::to_nvme;
 use weft_block::{Completion, OpKind, Outcome};
 use weft_io::{DriverId, Handle};
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, IoRequest};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nqn};
@@ -30,7 +30,7 @@ const WRITE: OpKind = OpKind::Write { fua: false };
 pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
-    pub(super) side: DeviceSide<Starved<Request>>,
+    pub(super) side: DeviceSide<Starved<IoRequest>>,
     /// For the names of its namespaces.
     subsystem: Nqn,
     pub(super) reserving: Reserving,
@@ -53,7 +53,7 @@ impl IoSession {
     pub(super) fn new(
         controller: ControllerId,
         queue: IoQueue,
-        side: DeviceSide<Starved<Request>>,
+        side: DeviceSide<Starved<IoRequest>>,
         subsystem: Nqn,
         reserving: Reserving,
     ) -> Self {
@@ -192,7 +192,7 @@ impl IoSession {
         on: &Handle,
         id: DriverId,
         engine: &mut impl Engine,
-        view: View,
+        view: ControllerView,
     ) {
         self.side.meter.follow(names(&self.subsystem, &view));
         self.queue.set_namespaces(view.table);
@@ -254,10 +254,10 @@ impl IoSession {
 }
 
 impl<E: Engine> Dialect<E> for IoSession {
-    type Waiting = Starved<Request>;
+    type Waiting = Starved<IoRequest>;
 
     #[inline]
-    fn side(&mut self) -> &mut DeviceSide<Starved<Request>> {
+    fn side(&mut self) -> &mut DeviceSide<Starved<IoRequest>> {
         &mut self.side
     }
 
@@ -283,7 +283,7 @@ impl<E: Engine> Dialect<E> for IoSession {
         let _ = self.follow(on, engine, tag, next, false);
     }
 
-    fn retry(&mut self, on: &Handle, engine: &mut E, command: Starved<Request>) {
+    fn retry(&mut self, on: &Handle, engine: &mut E, command: Starved<IoRequest>) {
         match command {
             Starved::Fetch { tag, bytes, urgent } => _ = self.fetch(on, engine, tag, bytes, urgent),
             Starved::Submit { request, .. } => self.submit(on, request),

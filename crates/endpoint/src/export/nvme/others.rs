@@ -3,7 +3,7 @@
 use super::ports::OtherPort;
 use super::rdma;
 use super::target_state::TargetState;
-use super::tcp::Security;
+use super::tcp::ConnectionSecurity;
 use crate::inventory::{Change, Follower, Inventory};
 use crate::url::NvmeTransport;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use std::sync::{Arc, Weak};
 pub(super) struct OtherGateways {
     target: Weak<TargetState>,
     /// What TCP ports speak: the same at all gateways of a group.
-    security: Security,
+    security: ConnectionSecurity,
 }
 
 impl OtherGateways {
     /// For a target whose ports speak this.
-    pub(super) fn of(target: &Arc<TargetState>, security: Security) -> Arc<Self> {
+    pub(super) fn of(target: &Arc<TargetState>, security: ConnectionSecurity) -> Arc<Self> {
         target.inventory.join(|now| {
             let others = Arc::new(Self { target: Arc::downgrade(target), security });
             others.tell(now);

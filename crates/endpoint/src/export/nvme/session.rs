@@ -14,7 +14,7 @@ use weft_proto::nvme::auth::Computed;
 use weft_proto::stream::Tag;
 
 /// What the connection is for.
-pub(crate) enum Session {
+pub(crate) enum NvmeSession {
     /// Before its Connect.
     New(NewSession),
     /// Before its host has proved who it is.
@@ -25,7 +25,7 @@ pub(crate) enum Session {
     Io(Box<IoSession>),
 }
 
-impl Session {
+impl NvmeSession {
     /// The controller to which the connection belongs, once its host is admitted.
     pub(super) fn controller(&self) -> Option<ControllerId> {
         match self {
@@ -37,7 +37,7 @@ impl Session {
 }
 
 /// What a transport asks of a connection's commands.
-impl Session {
+impl NvmeSession {
     /// The memory of `tag` from `offset` on, to write to: at least one and at most `len` contiguous
     /// bytes. `None`: the bytes are not wanted.
     #[inline]
@@ -67,8 +67,8 @@ impl Session {
         }
     }
 
-    /// Whether data that comes in one piece is to be shown to [`Session::place`], and has no memory
-    /// of its own.
+    /// Whether data that comes in one piece is to be shown to [`NvmeSession::place`], and has no
+    /// memory of its own.
     #[inline]
     pub(crate) fn wants_whole(&self, tag: Tag) -> bool {
         matches!(self, Self::Io(io) if io.side.wants_whole(tag))
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// The result of a command, if all of it is in memory of its device. It comes back with
-    /// [`Session::give_back`].
+    /// [`NvmeSession::give_back`].
     #[inline]
     pub(crate) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
         match self {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use weft_block::BlockDevice;
 use weft_proto::nvme::controller::{
-    ControllerKind, DiscoveryLog, DiscoveryRecord, NamespaceTable, Subsystem, SubsystemConfig,
+    ControllerKind, DiscoveryLog, DiscoveryRecord, NamespaceMap, Subsystem, SubsystemConfig,
     TransportAddress,
 };
 use weft_proto::nvme::log_page::SubsystemType;
@@ -35,16 +35,16 @@ pub(crate) type ControllerId = (Which, Cntlid);
 
 /// What a controller and its queues have to do with, at one moment.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct ControllerView {
     /// What the host sees.
-    pub(crate) table: Arc<NamespaceTable>,
+    pub(crate) table: Arc<NamespaceMap>,
     /// The devices, by the table's indexes.
     pub(crate) devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
     /// The reservations, likewise.
     pub(crate) reservations: OfNamespaces,
 }
 
-impl View {
+impl ControllerView {
     /// The reservations of a namespace.
     pub(super) fn reservations_of(&self, nsid: Nsid) -> Option<&Arc<NamespaceReservations>> {
         let (index, _) = self.table.find(nsid)?;
@@ -56,7 +56,7 @@ impl View {
 #[derive(Default)]
 pub(super) struct News {
     /// Controllers that see other namespaces.
-    pub views: Vec<(ControllerId, View)>,
+    pub views: Vec<(ControllerId, ControllerView)>,
     /// Controllers whose associations end, since their subsystem is gone or their host may no
     /// longer connect.
     pub ended: Vec<ControllerId>,
@@ -150,17 +150,17 @@ impl Subsystems {
     }
 
     /// Returns what a controller sees: its namespaces, their devices and reservations.
-    pub(super) fn view(&mut self, (which, cntlid): ControllerId) -> Option<View> {
+    pub(super) fn view(&mut self, (which, cntlid): ControllerId) -> Option<ControllerView> {
         let nvm = self.nvm.iter_mut().find(|nvm| nvm.which == which)?;
         let table = nvm.subsystem.namespaces_of(cntlid)?;
         let reservations = Arc::clone(&nvm.reservations);
         if Arc::ptr_eq(&table, &nvm.subsystem.namespaces()) {
-            return Some(View { table, devices: Arc::clone(&nvm.devices), reservations });
+            return Some(ControllerView { table, devices: Arc::clone(&nvm.devices), reservations });
         }
         let shown = (0..)
             .zip(nvm.devices.iter())
             .map(|(index, device)| table.at(index).and(device.clone()));
-        Some(View { devices: shown.collect(), table, reservations })
+        Some(ControllerView { devices: shown.collect(), table, reservations })
     }
 
     /// All controllers, with the identifiers of their hosts and that of a namespace, if they have

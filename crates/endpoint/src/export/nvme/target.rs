@@ -3,7 +3,7 @@
 use super::others::OtherGateways;
 use super::rdma;
 use super::target_state::{TargetLimits, TargetState};
-use super::tcp::{self, Security};
+use super::tcp::{self, ConnectionSecurity};
 use super::transport::PortAddress;
 use crate::capture::Capture;
 use crate::export::hosts::ConnectedHost;
@@ -39,7 +39,7 @@ pub struct Target {
     shared: Arc<TargetState>,
     listeners: Listeners<At>,
     /// What its TCP ports speak.
-    security: Security,
+    security: ConnectionSecurity,
     /// Tells it of other gateways.
     _others: Arc<OtherGateways>,
 }
@@ -76,7 +76,7 @@ impl Target {
         let random = u64::from_le_bytes(config.identities.random());
         let shared =
             TargetState::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
-        let security = Security::new(&config.tls, &shared.generated)?;
+        let security = ConnectionSecurity::new(&config.tls, &shared.generated)?;
         let _others = OtherGateways::of(&shared, security.clone());
         let target = Self { shared, listeners: Listeners::default(), security, _others };
         for at in config.listen {
@@ -141,7 +141,7 @@ fn open(
     on: &Handle,
     (transport, at): At,
     shared: &Arc<TargetState>,
-    security: Security,
+    security: ConnectionSecurity,
 ) -> Result<(SocketAddr, Open), Error> {
     match transport {
         NvmeTransport::Tcp => tcp::listen(on, at, shared, security),
@@ -275,8 +275,8 @@ impl ListeningExport for Target {
         let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
         let (name, ip, port) = (transport.name(), address.ip(), address.port());
         let tls = match &self.security {
-            Security::Tls(_) if transport == NvmeTransport::Tcp => " --tls",
-            Security::Either(_) if transport == NvmeTransport::Tcp => " --concat",
+            ConnectionSecurity::Tls(_) if transport == NvmeTransport::Tcp => " --tls",
+            ConnectionSecurity::Either(_) if transport == NvmeTransport::Tcp => " --concat",
             _ => "",
         };
         let demanded = inventory.authentication(nqn).map(|demanded| &**demanded);
@@ -315,12 +315,12 @@ fn secrets(of: &Authentication) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_proto::nvme::auth::Secret;
+    use weft_proto::nvme::auth::DhchapSecret;
 
     #[test]
     fn a_hint_says_by_which_name_and_secrets_a_host_is_let_in() {
         let nqn = |name: &str| Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap();
-        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let secret = || DhchapSecret::of_key(&[7; 32], None).unwrap();
         let only = |names: &[&str]| Access::Only(names.iter().map(|name| nqn(name)).collect());
         let others = Authentication { others: vec![secret()], ..Authentication::default() };
         let own = Authentication {

@@ -9,7 +9,7 @@ use super::generated::GeneratedKeys;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::{SubsystemLimits, transfer_bytes};
 use super::ports::{OtherPort, Ports};
-use super::subsystems::{ControllerId, Subsystems, View, Which};
+use super::subsystems::{ControllerId, ControllerView, Subsystems, Which};
 use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::members::{Members, Message};
@@ -18,7 +18,7 @@ use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use crate::nvme::names::HostRemarks;
 use crate::refusals::Refusals;
-use crate::reservations::{self, Pending};
+use crate::reservations::{self, PendingChange};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl TargetState {
     }
 
     /// What a controller sees.
-    pub(crate) fn view(&self, id: ControllerId) -> Option<View> {
+    pub(crate) fn view(&self, id: ControllerId) -> Option<ControllerView> {
         self.subsystems.lock().view(id)
     }
 
@@ -227,7 +227,12 @@ impl Follower for TargetState {
 }
 
 impl reservations::ReservationFollower for TargetState {
-    fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    fn reservations_changed(
+        &self,
+        namespace: Uuid,
+        changes: &Changes,
+        pending: &Arc<PendingChange>,
+    ) {
         self.end_strangers(namespace, &mut self.associations.lock(), pending);
         if changes.notices.is_empty() && changes.aborted.is_empty() {
             return;

@@ -6,10 +6,10 @@
 //! there is some ([`Engine::fetch`], answered by [`Event::DataArrived`] or [`Event::DataFailed`]),
 //! and answers with or without data ([`Engine::complete`]). All three complete asynchronously;
 //! until then the transport may access the memory: a fetch until its event, an answer until
-//! [`Session::released`]. If something cannot be sent now (a peer that has posted no receive, a
+//! [`NvmeSession::released`]. If something cannot be sent now (a peer that has posted no receive, a
 //! full socket), the transport keeps it and tries again.
 
-use super::session::Session;
+use super::session::NvmeSession;
 use crate::pump;
 use std::net::SocketAddr;
 use weft_proto::nvme::controller::TransportAddress;
@@ -50,7 +50,7 @@ pub(crate) trait Engine {
     /// and its end.
     fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32);
 
-    /// What [`Link::sent`] is at least when all answers so far have been sent.
+    /// What [`NvmeLink::sent`] is at least when all answers so far have been sent.
     fn queued(&self) -> u64;
 
     /// The controller has heard that the answer is out: the tag may name another command.
@@ -86,8 +86,8 @@ pub(crate) struct PortAddress {
     pub(crate) in_capsule_bytes: u32,
 }
 
-/// One connection of a host, which hands its commands to a [`Session`].
-pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
+/// One connection of a host, which hands its commands to a [`NvmeSession`].
+pub(crate) trait NvmeLink: pump::Link<NvmeSession, Engine: Engine> + Send + 'static {
     /// The transport's name in URLs, for statistics.
     const PROTOCOL: &'static str;
 

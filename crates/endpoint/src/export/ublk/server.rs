@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use weft_block::{BlockQueue, Change, Completion, Error, Op, OpKind, Outcome};
+use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, OpKind, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::ublk::{UblkDevice, UblkEvent, UblkQueue, UblkRequest, UblkRequestKind};
 use weft_io::{Activity, Driver, DriverId, Handle, Segment, Segments};
@@ -175,10 +175,15 @@ impl Server {
     fn heard(&mut self) {
         while let Some(change) = self.namespace.change() {
             match change {
-                Change::Resized { blocks } => self.disk.work_on(Job::Resize { blocks }),
-                Change::Gone if !self.is_leaving.load(Relaxed) => self.disk.work_on(Job::Remove),
+                DeviceChange::Resized { blocks } => self.disk.work_on(Job::Resize { blocks }),
+                DeviceChange::Gone if !self.is_leaving.load(Relaxed) => {
+                    self.disk.work_on(Job::Remove)
+                }
                 // What waits is tried again from time to time.
-                Change::Gone | Change::Away | Change::Back | Change::Access(_) => {}
+                DeviceChange::Gone
+                | DeviceChange::Away
+                | DeviceChange::Back
+                | DeviceChange::Access(_) => {}
             }
         }
     }

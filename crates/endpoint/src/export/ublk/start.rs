@@ -5,7 +5,7 @@ use super::place;
 use super::server::Server;
 use super::url::UblkUrl;
 use super::users::{self, is_alive};
-use crate::export::local::hosts::{LocalHosts, Opened, View};
+use crate::export::local::hosts::{LocalHosts, NamespaceView, Opened};
 use crate::identity::HostIdentity;
 use crate::kept::KeptDisk;
 use crate::kept::label;
@@ -140,7 +140,7 @@ impl Start<'_> {
         &self,
         url: &str,
         opened: &Arc<Opened>,
-        view: &View,
+        view: &NamespaceView,
         (number, label): (Option<u32>, u64),
     ) -> Result<Arc<Disk>, Error> {
         let request_bytes = self.request_bytes(view)?;
@@ -179,7 +179,7 @@ impl Start<'_> {
         &self,
         url: &str,
         opened: &Arc<Opened>,
-        view: &View,
+        view: &NamespaceView,
         info: &Info,
     ) -> Result<Arc<Disk>, Error> {
         let fails = |e| failed("take over", info, e);
@@ -202,7 +202,7 @@ impl Start<'_> {
         Ok(disk)
     }
 
-    fn to_keep<'a>(&'a self, info: &Info, view: &'a View) -> KeptDisk<'a> {
+    fn to_keep<'a>(&'a self, info: &Info, view: &'a NamespaceView) -> KeptDisk<'a> {
         KeptDisk {
             name: format!("/dev/ublkb{}", info.device),
             place: place::of_disk(info.device),
@@ -253,7 +253,7 @@ impl Start<'_> {
     }
 
     /// The longest request: what the device takes, and what leaves memory for others.
-    fn request_bytes(&self, view: &View) -> Result<u32, Error> {
+    fn request_bytes(&self, view: &NamespaceView) -> Result<u32, Error> {
         let on = self.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "no loop"))?;
         let pool = ask(on, |on| on.pool().cap_bytes())? / POOL_PARTS / 2;
         let most = view.geometry.max_transfer_bytes.min(TRANSFER_BYTES_MAX);
@@ -273,7 +273,7 @@ fn failed(what: &str, info: &Info, e: io::Error) -> Error {
     Error::io(format!("cannot {what} /dev/ublkb{}: {e}", info.device), e)
 }
 
-fn parameters(view: &View, request_bytes: u32) -> UblkParameters {
+fn parameters(view: &NamespaceView, request_bytes: u32) -> UblkParameters {
     let (geometry, features) = (view.geometry, view.features);
     let block_bytes = geometry.block_bytes;
     let optimal = u64::from(geometry.optimal_blocks) * u64::from(block_bytes);

@@ -4,7 +4,7 @@ use super::guest::Guest;
 use super::kept::KeptOfSocket;
 use super::last_flush::LastFlush;
 use super::vring::{Shared, Vring};
-use crate::export::local::hosts::View;
+use crate::export::local::hosts::NamespaceView;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Records {
 /// See the module.
 pub(super) struct Device {
     pub guest: Rc<Guest>,
-    pub view: View,
+    pub view: NamespaceView,
     pub offered: FeatureBits,
     pub features: FeatureBits,
     pub protocol: u64,
@@ -51,7 +51,11 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(guest: Rc<Guest>, view: View, kept: Option<Arc<KeptOfSocket>>) -> Self {
+    pub(super) fn new(
+        guest: Rc<Guest>,
+        view: NamespaceView,
+        kept: Option<Arc<KeptOfSocket>>,
+    ) -> Self {
         let (features, writes) = (view.features, view.features.write);
         let offered = FeatureBits::VERSION_1
             .with(FeatureBits::INDIRECT_DESC)

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
+use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::guest::memory::GuestMemory;
 use weft_io::guest::messages::MessageSocket;
@@ -293,8 +293,8 @@ impl FrontEnd {
     fn follow(&mut self) {
         while let Some(change) = self.queue.change() {
             match change {
-                Change::Resized { .. } => self.look(),
-                Change::Gone if self.phase < Phase::Draining => {
+                DeviceChange::Resized { .. } => self.look(),
+                DeviceChange::Gone if self.phase < Phase::Draining => {
                     self.phase = Phase::Draining;
                     let gone = Outcome::NotSent(Status::new(StatusKind::Gone));
                     let unsent: Vec<Op> = self.ops.drain(..).collect();
@@ -303,7 +303,10 @@ impl FrontEnd {
                         self.device.ended(op.user, outcome);
                     });
                 }
-                Change::Gone | Change::Away | Change::Back | Change::Access(_) => {}
+                DeviceChange::Gone
+                | DeviceChange::Away
+                | DeviceChange::Back
+                | DeviceChange::Access(_) => {}
             }
         }
     }

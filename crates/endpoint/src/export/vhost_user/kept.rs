@@ -1,7 +1,7 @@
 //! The record next to a socket while its disk is served, for the process that comes after one that
 //! was killed.
 
-use crate::export::local::hosts::View;
+use crate::export::local::hosts::NamespaceView;
 use crate::kept::label;
 use crate::kept::{Kept, KeptDisk};
 use crate::late::LateWriters;
@@ -18,7 +18,11 @@ pub(super) struct KeptOfSocket {
 impl KeptOfSocket {
     /// Takes over what a killed process has kept, and keeps what the next one has to know. `None`:
     /// nothing can be served at this path, as listening there will tell.
-    pub(super) fn begin(socket: &Path, view: &View, late_writers: &LateWriters) -> Option<Self> {
+    pub(super) fn begin(
+        socket: &Path,
+        view: &NamespaceView,
+        late_writers: &LateWriters,
+    ) -> Option<Self> {
         let is_of_another = weft_io::unix::has_listener(socket);
         let has_directory =
             socket.parent().is_some_and(|of| of.as_os_str().is_empty() || of.is_dir());

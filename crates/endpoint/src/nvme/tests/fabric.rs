@@ -3,7 +3,7 @@
 //! the other end has posted, or is refused.
 
 use super::target_end::TargetEnd;
-use crate::export::nvme::connection::Connection;
+use crate::export::nvme::connection::NvmeConnection;
 use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
 use std::collections::VecDeque;
@@ -238,7 +238,7 @@ impl Fabric {
         self.ends.lock().push(host.clone());
         let (remote, shared) = self.listener.lock().clone().expect("a target listens");
         remote.post(move |on| {
-            Connection::accept(
+            NvmeConnection::accept(
                 on,
                 TargetEnd::new(target, shared.limits.handshake),
                 &shared,

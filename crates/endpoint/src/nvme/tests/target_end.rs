@@ -2,7 +2,7 @@
 //! is read from and written to the host's memory.
 
 use super::fabric::{FabricEnd, Message, Next};
-use crate::export::nvme::session::Session;
+use crate::export::nvme::session::NvmeSession;
 use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::CLOSE_S;
 use crate::pump::{Flow, Link};
@@ -208,7 +208,7 @@ impl TargetEnd {
         self.end.cut();
     }
 
-    fn tell(&mut self, on: &Handle, session: &mut Session, event: Event) {
+    fn tell(&mut self, on: &Handle, session: &mut NvmeSession, event: Event) {
         self.paused |= session.event(on, &mut self.engine, event) == Flow::Pause;
         while let Some(tag) = self.engine.in_capsules.pop_front() {
             let data = core::mem::take(&mut self.engine.commands[tag.index()].capsule);
@@ -217,7 +217,7 @@ impl TargetEnd {
     }
 
     /// All data of a command is here.
-    fn arrived(&mut self, on: &Handle, session: &mut Session, tag: Tag, data: &[u8]) {
+    fn arrived(&mut self, on: &Handle, session: &mut NvmeSession, tag: Tag, data: &[u8]) {
         let state = self.engine.commands[tag.index()].state;
         if state == TargetState::Draining {
             self.engine.commands[tag.index()].state = TargetState::Free;
@@ -241,7 +241,7 @@ impl TargetEnd {
         self.tell(on, session, Event::DataArrived { tag });
     }
 
-    fn capsule(&mut self, on: &Handle, session: &mut Session, bytes: &[u8]) {
+    fn capsule(&mut self, on: &Handle, session: &mut NvmeSession, bytes: &[u8]) {
         self.end.post_receive();
         let Some((sqe, data)) = bytes.split_first_chunk() else {
             return self.break_off("a capsule is too short");
@@ -263,14 +263,14 @@ impl TargetEnd {
     }
 
     /// The memory of an answered command is free once its data is written and its response sent.
-    fn settle(&mut self, on: &Handle, session: &mut Session, tag: Tag) {
+    fn settle(&mut self, on: &Handle, session: &mut NvmeSession, tag: Tag) {
         let command = &self.engine.commands[tag.index()];
         if command.response_out && !command.writing {
             session.released(on, &mut self.engine, tag);
         }
     }
 
-    fn take(&mut self, on: &Handle, session: &mut Session, message: Message) {
+    fn take(&mut self, on: &Handle, session: &mut NvmeSession, message: Message) {
         match message {
             Message::Capsule(bytes) => self.capsule(on, session, &bytes),
             Message::Sent(tag) => {
@@ -292,7 +292,7 @@ impl TargetEnd {
     }
 
     /// Does what is next for a command; `false` when the host has no receive for its response yet.
-    fn advance(&mut self, on: &Handle, session: &Session, tag: Tag) -> bool {
+    fn advance(&mut self, on: &Handle, session: &NvmeSession, tag: Tag) -> bool {
         let command = &mut self.engine.commands[tag.index()];
         match command.state {
             TargetState::Fetching | TargetState::Draining => {
@@ -325,7 +325,7 @@ impl TargetEnd {
     }
 }
 
-impl Link<Session> for TargetEnd {
+impl Link<NvmeSession> for TargetEnd {
     type Engine = TargetEngine;
 
     fn engine(&mut self) -> &mut TargetEngine {
@@ -349,7 +349,7 @@ impl Link<Session> for TargetEnd {
         "a host by messages".into()
     }
 
-    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity {
+    fn receive(&mut self, on: &Handle, session: &mut NvmeSession) -> Activity {
         let mut activity = Activity::Idle;
         while !self.paused && !self.closing {
             if let Some(tag) = self.engine.in_capsules.pop_front() {
@@ -373,7 +373,7 @@ impl Link<Session> for TargetEnd {
         activity
     }
 
-    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
+    fn send(&mut self, on: &Handle, session: &mut NvmeSession) -> Activity {
         let mut activity = Activity::Idle;
         while !self.end.has_ended()
             && let Some(&tag) = self.engine.todo.front()
@@ -416,7 +416,7 @@ impl Link<Session> for TargetEnd {
     }
 }
 
-impl transport::Link for TargetEnd {
+impl transport::NvmeLink for TargetEnd {
     const PROTOCOL: &'static str = "messages";
 
     fn sent(&self) -> u64 {

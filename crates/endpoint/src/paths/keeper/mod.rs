@@ -55,10 +55,10 @@ struct Renewal {
 
 /// A path, as the keeper sees it.
 pub(super) struct Path {
-    pub(super) opener: PathOpener,
-    pub(super) phase: Phase,
+    opener: PathOpener,
+    phase: Phase,
     /// It was open before.
-    pub(super) again: bool,
+    again: bool,
     /// What it leads to was compared with what a path to another target leads to.
     compared: bool,
     /// What it led to when it was last opened.

@@ -5,7 +5,7 @@ use super::super::flights::LEAVING;
 use super::super::path_group::Live;
 use super::super::route::Route;
 use super::{Leaving, PathsQueue};
-use weft_block::{Change, Error, Presence};
+use weft_block::{DeviceChange, Error, Presence};
 
 impl PathsQueue {
     /// Looks at what has changed in the group, if something has.
@@ -30,18 +30,18 @@ impl PathsQueue {
         }
         let (blocks, presence) = (self.group.blocks(), self.group.presence());
         if core::mem::replace(&mut self.blocks, blocks) != blocks {
-            self.add_change(Change::Resized { blocks });
+            self.add_change(DeviceChange::Resized { blocks });
         }
         if core::mem::replace(&mut self.presence, presence) != presence {
             self.add_change(match presence {
-                Presence::Here => Change::Back,
-                Presence::Away => Change::Away,
-                Presence::Gone => Change::Gone,
+                Presence::Here => DeviceChange::Back,
+                Presence::Away => DeviceChange::Away,
+                Presence::Gone => DeviceChange::Gone,
             });
         }
     }
 
-    fn add_change(&mut self, change: Change) {
+    fn add_change(&mut self, change: DeviceChange) {
         self.changes.retain(|earlier| !change.supersedes(*earlier));
         self.changes.push_back(change);
     }
@@ -94,18 +94,18 @@ impl PathsQueue {
     }
 
     #[cold]
-    pub(super) fn path_changed(&mut self, path: usize, change: Change) {
+    pub(super) fn path_changed(&mut self, path: usize, change: DeviceChange) {
         let Some(open) = &mut self.routes[path].open else { return };
         match change {
-            Change::Resized { blocks } => self.group.resize(blocks),
-            Change::Away => open.is_away = true,
-            Change::Back => {
+            DeviceChange::Resized { blocks } => self.group.resize(blocks),
+            DeviceChange::Away => open.is_away = true,
+            DeviceChange::Back => {
                 open.is_away = false;
                 let blocks = open.live.device.geometry().blocks;
                 self.group.resize(blocks);
             }
-            Change::Access(access) => open.access = access,
-            Change::Gone => {
+            DeviceChange::Access(access) => open.access = access,
+            DeviceChange::Gone => {
                 let generation = self.routes[path].generation;
                 self.retire(path);
                 self.group.lose(path, generation);

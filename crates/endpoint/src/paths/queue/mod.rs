@@ -16,7 +16,8 @@ use crate::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{
-    BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Presence, Status, StatusKind,
+    BlockQueue, Completion, DeviceChange, Error, ErrorKind, Op, OpKind, Presence, Status,
+    StatusKind,
 };
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
@@ -47,7 +48,7 @@ pub(super) struct PathsQueue {
     returned: Vec<Completion>,
     /// Operations that ended here.
     ready: Vec<Completion>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<DeviceChange>,
     /// What the owner was told.
     blocks: u64,
     presence: Presence,
@@ -399,7 +400,7 @@ impl BlockQueue for PathsQueue {
             .any(|open| open.queue.holds_back())
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.look();
         if self.changes.is_empty() && self.flights.is_empty() {
             // An owner that only waits for changes.

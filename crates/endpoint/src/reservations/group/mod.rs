@@ -8,7 +8,7 @@
 //! does not do that for another thread.
 
 use super::common::Common;
-use super::pending::{Answer, Done, Pending};
+use super::pending::{Answer, Done, PendingChange};
 use super::store::{Asked, Got, GroupStore, Object};
 use crate::refusals::Refusals;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ use uuid::Uuid;
 use weft_base::lock::{Condition, Lock};
 use weft_block::{Error, ErrorKind};
 use weft_group::reservations::{
-    Lane, LaneOutcome, NumberedChange, ReservationOrder, ReservationRecord, ReservationStep,
-    SharedNamespace,
+    LaneOutcome, NumberedChange, ReservationOrder, ReservationRecord, ReservationStep,
+    SharedNamespace, StoreLane,
 };
 use weft_proto::reservation::Reservations;
 
@@ -56,7 +56,7 @@ enum Input {
     Load,
     Execute(Option<ReservationStep>, Uuid, Answer),
     Follow(Done),
-    Ended(Lane, LaneOutcome),
+    Ended(StoreLane, LaneOutcome),
     Aborted(u64),
 }
 
@@ -123,9 +123,9 @@ impl InGroup {
             ReservationOrder::Read(lane) => self.ask(lane, Asked::Read),
             ReservationOrder::Replace { before, next } => {
                 let object = Object { record: next, namespace: self.uuid, life: self.store.life() };
-                self.ask(Lane::Operations, Asked::Replace(before, object));
+                self.ask(StoreLane::Operations, Asked::Replace(before, object));
             }
-            ReservationOrder::Tell => self.ask(Lane::Operations, Asked::Tell),
+            ReservationOrder::Tell => self.ask(StoreLane::Operations, Asked::Tell),
             ReservationOrder::Pause(lane) => self.ask(lane, Asked::Pause),
             ReservationOrder::Install(change) => self.install(change),
             ReservationOrder::Settled => self.shared.set_ahead(false),
@@ -140,10 +140,10 @@ impl InGroup {
         }
     }
 
-    fn ask(self: &Arc<Self>, lane: Lane, asked: Asked) {
+    fn ask(self: &Arc<Self>, lane: StoreLane, asked: Asked) {
         let (strong, weak) = (Arc::clone(self), Arc::downgrade(self));
         // What others have changed is nobody's business when the namespace is served no more.
-        let strong = (lane != Lane::Readings).then_some(strong);
+        let strong = (lane != StoreLane::Readings).then_some(strong);
         let done = move |got| {
             if let Some(this) = strong.or_else(|| weak.upgrade()) {
                 this.put(Input::Ended(lane, this.ended(lane, got)));
@@ -153,14 +153,14 @@ impl InGroup {
     }
 
     /// What the engine is told of how something ended.
-    fn ended(&self, lane: Lane, got: Result<Got, Error>) -> LaneOutcome {
+    fn ended(&self, lane: StoreLane, got: Result<Got, Error>) -> LaneOutcome {
         let ended = got.map_err(|e| e.to_string()).and_then(|got| self.understood(got));
         ended.unwrap_or_else(|why| {
             let failed = match lane {
-                Lane::Readings => {
+                StoreLane::Readings => {
                     "what another gateway has changed in its reservations cannot be read now"
                 }
-                Lane::Load | Lane::Operations => {
+                StoreLane::Load | StoreLane::Operations => {
                     "its reservations cannot be shared with other gateways now"
                 }
             };
@@ -192,7 +192,7 @@ impl InGroup {
     /// Puts a change in force, and tells the exports.
     fn install(self: &Arc<Self>, change: NumberedChange) {
         let NumberedChange { number, state, changes, is_ahead } = change;
-        let pending = Arc::new(Pending::default());
+        let pending = Arc::new(PendingChange::default());
         let this = Arc::clone(self);
         pending.attach(Box::new(move || this.put(Input::Aborted(number))));
         self.shared.set_ahead(is_ahead);

@@ -1,7 +1,7 @@
 //! Options that only iSCSI has: our name, and secrets.
 
 use std::env;
-use weft_proto::iscsi::chap::Secret;
+use weft_proto::iscsi::chap::ChapSecret;
 use weft_proto::iscsi::text::Name;
 
 /// iSCSI's part of [`ConnectOptions`](crate::source::ConnectOptions).
@@ -13,11 +13,11 @@ pub struct IscsiOptions {
     /// CHAP: our name; the URL's `USER@` takes precedence.
     pub user: Option<String>,
     /// CHAP: our secret, of at least 12 bytes.
-    pub secret: Option<Secret>,
+    pub secret: Option<ChapSecret>,
     /// Mutual CHAP: the target's name; `None`: whatever it calls itself.
     pub target_user: Option<String>,
     /// Mutual CHAP: the target's secret. With it the target has to prove who it is.
-    pub target_secret: Option<Secret>,
+    pub target_secret: Option<ChapSecret>,
 }
 
 impl IscsiOptions {
@@ -28,9 +28,9 @@ impl IscsiOptions {
         Self {
             initiator_name: None,
             user: text("LIBISCSI_CHAP_USERNAME"),
-            secret: text("LIBISCSI_CHAP_PASSWORD").map(Secret::from),
+            secret: text("LIBISCSI_CHAP_PASSWORD").map(ChapSecret::from),
             target_user: text("LIBISCSI_CHAP_TARGET_USERNAME"),
-            target_secret: text("LIBISCSI_CHAP_TARGET_PASSWORD").map(Secret::from),
+            target_secret: text("LIBISCSI_CHAP_TARGET_PASSWORD").map(ChapSecret::from),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::device_state::DeviceState;
 use super::table::{Table, Unit};
 use crate::control::{Control, Done};
 use std::sync::Arc;
-use weft_block::{BlockQueue, Change, Error, ErrorKind};
+use weft_block::{BlockQueue, DeviceChange, Error, ErrorKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 
@@ -53,7 +53,7 @@ impl Asking {
         }
         if let Some(queue) = &mut self.queue {
             let mut changes = core::iter::from_fn(|| queue.change());
-            let is_over = changes.any(|change| change == Change::Gone);
+            let is_over = changes.any(|change| change == DeviceChange::Gone);
             return is_over.then(|| "the session has ended".to_owned());
         }
         if self.shared.has_users() {

@@ -17,7 +17,7 @@ use weft_block::{
 };
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
-use weft_proto::nbd::{BlockSizes, Client, ClientEvent, ExportInfo};
+use weft_proto::nbd::{BlockSizes, ClientEvent, ExportInfo, NbdClient};
 use weft_proto::stream::Tag;
 
 /// Smallest block of a device, bytes.
@@ -28,7 +28,7 @@ const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// An export over NBD. Dropping it takes leave of the server; see [`crate::Control::finish`].
 pub struct NbdDevice {
-    idle: Arc<Idle<Client>>,
+    idle: Arc<Idle<NbdClient>>,
     info: ExportInfo,
     geometry: Geometry,
     url: String,
@@ -42,7 +42,7 @@ pub struct NbdDevice {
 
 impl NbdDevice {
     pub(super) fn new(
-        connections: Vec<StreamPump<Client>>,
+        connections: Vec<StreamPump<NbdClient>>,
         url: &NbdUrl,
         options: &ConnectOptions,
     ) -> Result<Self, Error> {
@@ -118,7 +118,7 @@ fn geometry(info: &ExportInfo) -> Result<Geometry, String> {
 }
 
 /// Ends a connection in order.
-fn leave(control: &Control, mut connection: StreamPump<Client>) {
+fn leave(control: &Control, mut connection: StreamPump<NbdClient>) {
     connection.engine.disconnect();
     take_leave(control, connection, Farewell);
 }
@@ -126,7 +126,7 @@ fn leave(control: &Control, mut connection: StreamPump<Client>) {
 /// Nothing is under way any more.
 struct Farewell;
 
-impl Handler<Client> for Farewell {
+impl Handler<NbdClient> for Farewell {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -135,11 +135,11 @@ impl Handler<Client> for Farewell {
         &[]
     }
 
-    fn event(&mut self, _: &Handle, _: &mut Client, _: ClientEvent) -> Flow {
+    fn event(&mut self, _: &Handle, _: &mut NbdClient, _: ClientEvent) -> Flow {
         Flow::Continue
     }
 
-    fn released(&mut self, _: &Handle, _: &mut Client, _: Tag) {}
+    fn released(&mut self, _: &Handle, _: &mut NbdClient, _: Tag) {}
 }
 
 impl BlockDevice for NbdDevice {
@@ -206,7 +206,7 @@ impl BlockDevice for NbdDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let (geometry, features, limit) = (self.geometry, self.features(), self.patience);
-        let table = |engine: &mut Client, _| {
+        let table = |engine: &mut NbdClient, _| {
             Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit)
         };
         Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, self.failover, table)?))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
-use weft_proto::nbd::{Client, ClientEvent};
+use weft_proto::nbd::{ClientEvent, NbdClient};
 use weft_proto::stream::Tag;
 
 /// Bytes that one request asks about: a multiple of every block.
@@ -22,7 +22,7 @@ const ASKED_BYTES: u64 = 1 << 31;
 /// has `io_timeout` for each answer, or the connection is lost. `None`: it does not tell, or no
 /// connection is free.
 pub(super) fn ask(
-    idle: &Arc<Idle<Client>>,
+    idle: &Arc<Idle<NbdClient>>,
     control: &Control,
     bytes: u64,
     io_timeout: Duration,
@@ -98,7 +98,7 @@ impl Told {
     }
 
     /// Asks about as much as may be under way.
-    fn ask(&mut self, engine: &mut Client) {
+    fn ask(&mut self, engine: &mut NbdClient) {
         while !self.is_over && self.under_way() < EXTENT_REQUESTS_MAX {
             let Some(range) = self.next() else { return };
             let (offset, length) = (range.start, range.end - range.start);
@@ -134,7 +134,7 @@ impl Told {
         range.start = end;
     }
 
-    fn response(&mut self, engine: &mut Client, tag: Tag, error: ErrorCode) {
+    fn response(&mut self, engine: &mut NbdClient, tag: Tag, error: ErrorCode) {
         engine.release(tag);
         let Some(range) = self.asked.get_mut(tag.index()).and_then(Option::take) else { return };
         self.is_over |= error != ErrorCode::SUCCESS;
@@ -158,7 +158,7 @@ impl Told {
     }
 }
 
-impl Handler<Client> for Told {
+impl Handler<NbdClient> for Told {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -167,7 +167,7 @@ impl Handler<Client> for Told {
         &[]
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut Client, event: ClientEvent) -> Flow {
+    fn event(&mut self, _: &Handle, engine: &mut NbdClient, event: ClientEvent) -> Flow {
         match event {
             ClientEvent::Extent { tag, length, zero } => self.extent(tag, length, zero),
             ClientEvent::Response { tag, error } => self.response(engine, tag, error),
@@ -179,14 +179,14 @@ impl Handler<Client> for Told {
         Flow::Continue
     }
 
-    fn released(&mut self, _: &Handle, _: &mut Client, _: Tag) {}
+    fn released(&mut self, _: &Handle, _: &mut NbdClient, _: Tag) {}
 }
 
 /// The driver of the connection meanwhile.
 struct Asking {
-    pump: Option<StreamPump<Client>>,
+    pump: Option<StreamPump<NbdClient>>,
     told: Told,
-    idle: Arc<Idle<Client>>,
+    idle: Arc<Idle<NbdClient>>,
     id: DriverId,
     io_timeout: Duration,
     /// From then on nothing more is asked.

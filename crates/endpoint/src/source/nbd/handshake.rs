@@ -10,7 +10,7 @@ use weft_io::tls::TlsClient;
 use weft_proto::limits::NBD_REQUESTS_MAX;
 use weft_proto::nbd::client::OptionRefusal;
 use weft_proto::nbd::code::{OptionCode, ReplyCode};
-use weft_proto::nbd::{Client, ClientConfig, ClientEvent};
+use weft_proto::nbd::{ClientConfig, ClientEvent, NbdClient};
 use weft_proto::printable::Printable;
 use weft_proto::stream::Tag;
 
@@ -65,7 +65,7 @@ pub(super) fn place(url: &NbdUrl) -> PeerPlace {
     }
 }
 
-impl Handler<Client> for Negotiation {
+impl Handler<NbdClient> for Negotiation {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -74,7 +74,7 @@ impl Handler<Client> for Negotiation {
         &[]
     }
 
-    fn event(&mut self, _: &Handle, _: &mut Client, event: ClientEvent) -> Flow {
+    fn event(&mut self, _: &Handle, _: &mut NbdClient, event: ClientEvent) -> Flow {
         match event {
             ClientEvent::StartTls => {
                 self.start_tls = true;
@@ -89,21 +89,21 @@ impl Handler<Client> for Negotiation {
         Flow::Continue
     }
 
-    fn released(&mut self, _: &Handle, _: &mut Client, _: Tag) {}
+    fn released(&mut self, _: &Handle, _: &mut NbdClient, _: Tag) {}
 }
 
 impl Handshake for Negotiation {
-    type Engine = Client;
+    type Engine = NbdClient;
     type Learned = ();
     type Failure = Error;
 
     const PEER: &'static str = "an NBD server";
 
-    fn engine(&mut self, _: &Handle) -> Client {
-        Client::new(self.config.clone())
+    fn engine(&mut self, _: &Handle) -> NbdClient {
+        NbdClient::new(self.config.clone())
     }
 
-    fn advance(&mut self, _: &mut Client, _: &Handle) -> Result<HandshakeStep, Error> {
+    fn advance(&mut self, _: &mut NbdClient, _: &Handle) -> Result<HandshakeStep, Error> {
         Ok(match (core::mem::take(&mut self.start_tls), self.ready) {
             (true, _) => HandshakeStep::Wrap,
             (false, true) => HandshakeStep::Done,
@@ -111,7 +111,7 @@ impl Handshake for Negotiation {
         })
     }
 
-    fn fault(&self, engine: &Client) -> Option<Error> {
+    fn fault(&self, engine: &NbdClient) -> Option<Error> {
         let name = &self.name;
         if let Some(refusal) = engine.refusal() {
             return Some(explain(name, &self.config.export, refusal));
@@ -136,7 +136,7 @@ impl Handshake for Negotiation {
     }
 
     /// The server agreed on TLS: with the next byte it begins.
-    fn wrap(&mut self, pump: StreamPump<Client>) -> Result<StreamPump<Client>, Error> {
+    fn wrap(&mut self, pump: StreamPump<NbdClient>) -> Result<StreamPump<NbdClient>, Error> {
         let Some((tls, server_name)) = self.tls.as_ref().filter(|_| pump.is_quiet()) else {
             let text =
                 format!("{}: the server sent plain text behind the agreement on TLS", self.name);
@@ -151,7 +151,7 @@ impl Handshake for Negotiation {
         Ok(pump)
     }
 
-    fn finish(self, _: &mut Client) {}
+    fn finish(self, _: &mut NbdClient) {}
 }
 
 /// What a refusal means, and what to do.

@@ -15,7 +15,7 @@ use handshake::{Negotiation, place};
 use std::sync::Arc;
 use weft_block::{Device, Error, Opening, Pending};
 use weft_io::Handle;
-use weft_proto::nbd::Client;
+use weft_proto::nbd::NbdClient;
 use weft_proto::nbd::code::TransmissionFlags;
 
 /// Begins to open a URL of NBD; for the table of schemes.
@@ -31,7 +31,7 @@ pub fn begin(url: &NbdUrl, options: &ConnectOptions) -> Result<Pending<Arc<NbdDe
 }
 
 /// What comes of one connection.
-type Connected = Result<StreamPump<Client>, Error>;
+type Connected = Result<StreamPump<NbdClient>, Error>;
 
 /// Opens a device; `then` gets it on this loop.
 fn open_device(
@@ -73,7 +73,7 @@ fn open_device(
 }
 
 /// The first connection, and those of the others that stand and have the same export.
-fn alike(first: StreamPump<Client>, further: Vec<Connected>) -> Vec<StreamPump<Client>> {
+fn alike(first: StreamPump<NbdClient>, further: Vec<Connected>) -> Vec<StreamPump<NbdClient>> {
     let mut connections = vec![first];
     for connected in further {
         match connected {

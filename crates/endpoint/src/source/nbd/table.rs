@@ -8,12 +8,14 @@ use crate::source::settle::{GONE, LostWrites};
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Change, Completion, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{
+    Completion, DeviceChange, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind,
+};
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::nbd::client::{ClientCommand, SubmitError};
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
-use weft_proto::nbd::{Client, ClientEvent};
+use weft_proto::nbd::{ClientEvent, NbdClient};
 use weft_proto::stream::Tag;
 
 /// An operation, in the slot of the request that is under way for it.
@@ -32,7 +34,7 @@ struct Running {
 /// All operations of one connection.
 pub(super) struct Table {
     /// Where the connection came from.
-    idle: Arc<Idle<Client>>,
+    idle: Arc<Idle<NbdClient>>,
     geometry: Geometry,
     features: Features,
     /// The server makes a write durable before it answers, if told to.
@@ -71,8 +73,8 @@ enum Start {
 impl Table {
     pub(super) fn new(
         on: &Handle,
-        engine: &Client,
-        idle: Arc<Idle<Client>>,
+        engine: &NbdClient,
+        idle: Arc<Idle<NbdClient>>,
         geometry: Geometry,
         features: Features,
         patience: Patience,
@@ -164,7 +166,7 @@ impl Table {
     }
 
     #[inline]
-    fn start(&mut self, engine: &mut Client, mut running: Running) -> Start {
+    fn start(&mut self, engine: &mut NbdClient, mut running: Running) -> Start {
         let command = self.command(&mut running);
         match engine.submit(command) {
             Ok(tag) => {
@@ -190,7 +192,7 @@ impl Table {
     }
 
     #[inline]
-    fn response(&mut self, engine: &mut Client, tag: Tag, error: ErrorCode) {
+    fn response(&mut self, engine: &mut NbdClient, tag: Tag, error: ErrorCode) {
         engine.release(tag);
         let Some(mut running) = self.slots.get_mut(tag.index()).and_then(Option::take) else {
             return;
@@ -250,10 +252,10 @@ impl Table {
 }
 
 impl Commands for Table {
-    type Link = StreamPump<Client>;
+    type Link = StreamPump<NbdClient>;
 
     #[inline]
-    fn offer(&mut self, engine: &mut Client, on: &Handle, op: Op) -> Option<Op> {
+    fn offer(&mut self, engine: &mut NbdClient, on: &Handle, op: Op) -> Option<Op> {
         if let Some(status) = self.at_once(&op) {
             self.done.push(op.done(Outcome::Done(status)));
             return None;
@@ -278,11 +280,11 @@ impl Commands for Table {
         self.running
     }
 
-    fn cancel(&mut self, _: &mut Client, _: u64) {
+    fn cancel(&mut self, _: &mut NbdClient, _: u64) {
         // The protocol knows no such thing: the operation ends by itself.
     }
 
-    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut LostWrites) {
+    fn connection_ended(&mut self, engine: &NbdClient, on: &Handle, lost: &mut LostWrites) {
         // The protocol has no timers: a server may go on for as long as the user says.
         self.settled_at = on.now() + self.patience.quiesce;
         for n in 0..self.slots.len() {
@@ -299,7 +301,7 @@ impl Commands for Table {
     }
 
     #[inline]
-    fn watch(&mut self, _: &mut Client, on: &Handle, driver: DriverId) -> Result<(), String> {
+    fn watch(&mut self, _: &mut NbdClient, on: &Handle, driver: DriverId) -> Result<(), String> {
         if self.running == 0 {
             return Ok(());
         }
@@ -313,15 +315,15 @@ impl Commands for Table {
         Ok(())
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         None
     }
 
-    fn violation(&self, engine: &Client) -> Option<String> {
+    fn violation(&self, engine: &NbdClient) -> Option<String> {
         engine.violation().map(|violation| violation.to_string())
     }
 
-    fn give_back(&mut self, connection: StreamPump<Client>) {
+    fn give_back(&mut self, connection: StreamPump<NbdClient>) {
         self.idle.give(connection);
     }
 
@@ -337,7 +339,7 @@ impl Drop for Table {
     }
 }
 
-impl Handler<Client> for Table {
+impl Handler<NbdClient> for Table {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         piece_mut(&mut self.op(tag)?.data, offset, len)
@@ -359,7 +361,7 @@ impl Handler<Client> for Table {
     }
 
     #[inline]
-    fn event(&mut self, _: &Handle, engine: &mut Client, event: ClientEvent) -> Flow {
+    fn event(&mut self, _: &Handle, engine: &mut NbdClient, event: ClientEvent) -> Flow {
         match event {
             ClientEvent::Response { tag, error } => self.response(engine, tag, error),
             ClientEvent::Hole { tag, offset, len } => self.fill_hole(tag, offset, len),
@@ -372,7 +374,7 @@ impl Handler<Client> for Table {
     }
 
     #[inline]
-    fn released(&mut self, on: &Handle, engine: &mut Client, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut NbdClient, tag: Tag) {
         if let Some(event) = engine.sent(tag) {
             let _ = self.event(on, engine, event);
         }

@@ -12,7 +12,7 @@ use crate::source::queue::{Commands, QueueGate, Watchdog};
 use crate::source::settle::LostWrites;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{AccessState, Change, Completion, Op, Presence};
+use weft_block::{AccessState, Completion, DeviceChange, Op, Presence};
 use weft_io::{Activity, DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
@@ -140,7 +140,7 @@ impl<L: TransportLink> Commands for IoQueue<L> {
     }
 
     #[inline]
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         let changes = self.association.changes();
         if changes == self.changes_seen {
             return None;
@@ -148,17 +148,17 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         let is_away = self.association.presence() != Presence::Here;
         if is_away != self.is_away {
             self.is_away = is_away;
-            return Some(if is_away { Change::Away } else { Change::Back });
+            return Some(if is_away { DeviceChange::Away } else { DeviceChange::Back });
         }
         let access = self.association.access();
         if access != self.access {
             self.access = access;
-            return Some(Change::Access(access));
+            return Some(DeviceChange::Access(access));
         }
         self.changes_seen = changes;
         let blocks = self.association.blocks(self.nsid).filter(|blocks| *blocks != self.blocks)?;
         self.blocks = blocks;
-        Some(Change::Resized { blocks })
+        Some(DeviceChange::Resized { blocks })
     }
 
     fn connection_ended(&mut self, engine: &L::Engine, on: &Handle, lost: &mut LostWrites) {

@@ -7,7 +7,7 @@ use crate::sim::scene::{options, port};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::path::PathState;
-use weft_block::{Change, OpKind, Outcome, Presence, StatusKind};
+use weft_block::{DeviceChange, OpKind, Outcome, Presence, StatusKind};
 use weft_endpoint::limits::PATH_WAITING_OPS;
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::{Cut, PortAnswer, Side};
@@ -185,7 +185,7 @@ fn a_path_that_does_not_come_back_in_time_is_given_up() {
         assert!((30 * S..31 * S).contains(&took), "{took:?}");
         assert_eq!(
             (rig.presence(), rig.changes.borrow().clone()),
-            (Presence::Gone, vec![Change::Gone])
+            (Presence::Gone, vec![DeviceChange::Gone])
         );
         let late = rig.write(1, 1);
         assert!(rig.wait(late).1 < S);
@@ -223,7 +223,7 @@ fn operations_fail_after_the_time_that_they_may_wait_and_work_again_later() {
         assert!(rig.until(11 * S, |rig| rig.presence() == Presence::Here));
         let again = rig.read(1);
         rig.succeed(again);
-        assert_eq!(*rig.changes.borrow(), [Change::Away, Change::Back]);
+        assert_eq!(*rig.changes.borrow(), [DeviceChange::Away, DeviceChange::Back]);
         rig.close();
     }
 }
@@ -331,7 +331,7 @@ fn another_size_is_taken_over() {
         rig.start_target(Testing::new("ram:2MiB"));
         let read = rig.read(1);
         rig.succeed(read);
-        assert_eq!(*rig.changes.borrow(), [Change::Resized { blocks: 4096 }], "{protocol:?}");
+        assert_eq!(*rig.changes.borrow(), [DeviceChange::Resized { blocks: 4096 }], "{protocol:?}");
         assert_eq!(rig.device.as_ref().unwrap().geometry().blocks, 4096);
         rig.close();
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_block::path::PathStatus;
 use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, OpKind, OpenOptions, Outcome,
-    Presence,
+    BlockDevice, BlockQueue, Completion, Device, DeviceChange, Error, Op, OpKind, OpenOptions,
+    Outcome, Presence,
 };
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme::TargetLimits;
@@ -42,7 +42,7 @@ struct User {
     ops: Rc<RefCell<VecDeque<Op>>>,
     cancels: Rc<RefCell<Vec<u64>>>,
     done: Rc<RefCell<Vec<Completion>>>,
-    changes: Rc<RefCell<Vec<Change>>>,
+    changes: Rc<RefCell<Vec<DeviceChange>>>,
 }
 
 impl Driver for User {
@@ -79,7 +79,7 @@ pub struct Rig {
     pub store: Device,
     _second: Option<Box<dyn Export>>,
     pub device: Option<Device>,
-    pub changes: Rc<RefCell<Vec<Change>>>,
+    pub changes: Rc<RefCell<Vec<DeviceChange>>>,
     ops: Rc<RefCell<VecDeque<Op>>>,
     cancels: Rc<RefCell<Vec<u64>>>,
     done: Rc<RefCell<Vec<Completion>>>,

@@ -6,7 +6,9 @@ use super::*;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX};
 use uuid::Uuid;
 use weft_proto::nvme::types::Id128;
-use weft_proto::reservation::{Action, KeyCheck, Kind, Operation, Refusal, Registrant};
+use weft_proto::reservation::{
+    Action, KeyCheck, Kind, Registrant, ReservationRefusal, ReservationRequest,
+};
 
 type Orders = Vec<ReservationOrder<u32, u32>>;
 
@@ -16,7 +18,7 @@ fn host(n: u8) -> Registrant {
 
 fn step(by: u8, action: Action) -> ReservationStep {
     ReservationStep::Operation {
-        operation: Operation { by: host(by), action, persist: None },
+        operation: ReservationRequest { by: host(by), action, persist: None },
         proven: None,
     }
 }
@@ -66,9 +68,9 @@ fn others(of: &mut SharedNamespace<u32, u32>) -> Orders {
 fn settled(record: &ReservationRecord) -> SharedNamespace<u32, u32> {
     let mut of = SharedNamespace::default();
     of.execute(None, token(1), 0);
-    of.ended(Lane::Operations, LaneOutcome::Read(record.number, record.clone()));
+    of.ended(StoreLane::Operations, LaneOutcome::Read(record.number, record.clone()));
     others(&mut of);
-    of.ended(Lane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Told);
     assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(0, Ok(()))]);
     of
 }
@@ -81,7 +83,7 @@ fn failed() -> LaneOutcome {
     LaneOutcome::Failed("no".to_owned())
 }
 
-const READ: ReservationOrder<u32, u32> = ReservationOrder::Read(Lane::Operations);
+const READ: ReservationOrder<u32, u32> = ReservationOrder::Read(StoreLane::Operations);
 
 #[test]
 fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_of_devices() {
@@ -89,10 +91,10 @@ fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_o
         let mut of = settled(&both());
         of.execute(Some(preempt(1, 2)), token(7), 1);
         assert_eq!(orders(&mut of), [READ]);
-        of.ended(Lane::Operations, read(&both()));
+        of.ended(StoreLane::Operations, read(&both()));
         let next = after(&both(), &preempt(1, 2), 7);
         assert_eq!(orders(&mut of), [ReservationOrder::Replace { before: 2, next: next.clone() }]);
-        of.ended(Lane::Operations, LaneOutcome::Replaced);
+        of.ended(StoreLane::Operations, LaneOutcome::Replaced);
         let all = orders(&mut of);
         let [ReservationOrder::Install(change), ReservationOrder::Tell] = &all[..] else {
             panic!("{all:?}")
@@ -100,14 +102,14 @@ fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_o
         assert_eq!((change.number, change.is_ahead, &change.state), (3, true, &next.state));
         assert_eq!(change.changes.aborted, [host(2)]);
         if told_first {
-            of.ended(Lane::Operations, LaneOutcome::Told);
+            of.ended(StoreLane::Operations, LaneOutcome::Told);
             assert_eq!(orders(&mut of), [ReservationOrder::Settled]);
             of.aborted(3);
             assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
         } else {
             of.aborted(3);
             assert_eq!(orders(&mut of), []);
-            of.ended(Lane::Operations, LaneOutcome::Told);
+            of.ended(StoreLane::Operations, LaneOutcome::Told);
             assert_eq!(
                 orders(&mut of),
                 [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]
@@ -125,7 +127,7 @@ fn whoever_waits_for_a_change_waits_for_those_before_it() {
     );
     for record in [&third, &fourth] {
         of.follow(record.number as u32);
-        of.ended(Lane::Readings, read(record));
+        of.ended(StoreLane::Readings, read(record));
     }
     orders(&mut of);
     of.aborted(4);
@@ -143,12 +145,16 @@ fn a_refusal_waits_for_those_who_do_not_know_yet_and_the_next_operation_for_it()
     of.execute(Some(step(2, Action::Release { key: 2, kind })), token(7), 1);
     of.execute(Some(register(2)), token(8), 2);
     assert_eq!(others(&mut of), [READ]);
-    of.ended(Lane::Operations, read(&third));
+    of.ended(StoreLane::Operations, read(&third));
     assert_eq!(others(&mut of), [ReservationOrder::Tell]);
-    of.ended(Lane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Told);
     assert_eq!(
         others(&mut of),
-        [ReservationOrder::Settled, ReservationOrder::Answer(1, Err(Refusal::Conflict)), READ]
+        [
+            ReservationOrder::Settled,
+            ReservationOrder::Answer(1, Err(ReservationRefusal::Conflict)),
+            READ
+        ]
     );
 }
 
@@ -157,11 +163,11 @@ fn a_report_has_others_told_only_of_what_they_may_not_know() {
     let mut of = settled(&both());
     of.execute(None, token(7), 1);
     assert_eq!(others(&mut of), [READ]);
-    of.ended(Lane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, read(&both()));
     assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
     of.execute(None, token(8), 2);
     others(&mut of);
-    of.ended(Lane::Operations, read(&after(&both(), &register(3), 103)));
+    of.ended(StoreLane::Operations, read(&after(&both(), &register(3), 103)));
     assert_eq!(others(&mut of), [ReservationOrder::Tell]);
 }
 
@@ -169,7 +175,7 @@ fn a_report_has_others_told_only_of_what_they_may_not_know() {
 fn what_was_never_changed_everybody_knows() {
     let mut of = SharedNamespace::default();
     of.execute(None, token(7), 1);
-    of.ended(Lane::Operations, LaneOutcome::Read(0, ReservationRecord::default()));
+    of.ended(StoreLane::Operations, LaneOutcome::Read(0, ReservationRecord::default()));
     let all = orders(&mut of);
     assert!(matches!(
         &all[..],
@@ -183,17 +189,17 @@ fn what_was_never_changed_everybody_knows() {
 fn an_operation_that_failed_and_was_executed_all_the_same_is_not_executed_again() {
     let mut of = settled(&both());
     of.execute(Some(preempt(1, 2)), token(7), 1);
-    of.ended(Lane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, read(&both()));
     others(&mut of);
-    of.ended(Lane::Operations, failed());
-    assert_eq!(others(&mut of), [ReservationOrder::Pause(Lane::Operations)]);
-    of.ended(Lane::Operations, LaneOutcome::Paused);
+    of.ended(StoreLane::Operations, failed());
+    assert_eq!(others(&mut of), [ReservationOrder::Pause(StoreLane::Operations)]);
+    of.ended(StoreLane::Operations, LaneOutcome::Paused);
     assert_eq!(others(&mut of), [READ]);
     // Another gateway has changed something behind it.
     let fourth = after(&after(&both(), &preempt(1, 2), 7), &register(3), 103);
-    of.ended(Lane::Operations, read(&fourth));
+    of.ended(StoreLane::Operations, read(&fourth));
     assert_eq!(others(&mut of), [ReservationOrder::Tell]);
-    of.ended(Lane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Told);
     assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]);
 }
 
@@ -201,11 +207,11 @@ fn an_operation_that_failed_and_was_executed_all_the_same_is_not_executed_again(
 fn an_operation_that_failed_and_was_not_executed_is_executed_then() {
     let mut of = settled(&both());
     of.execute(Some(preempt(1, 2)), token(7), 1);
-    of.ended(Lane::Operations, read(&both()));
-    of.ended(Lane::Operations, failed());
-    of.ended(Lane::Operations, LaneOutcome::Paused);
+    of.ended(StoreLane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, failed());
+    of.ended(StoreLane::Operations, LaneOutcome::Paused);
     others(&mut of);
-    of.ended(Lane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, read(&both()));
     let next = after(&both(), &preempt(1, 2), 7);
     assert_eq!(others(&mut of), [ReservationOrder::Replace { before: 2, next }]);
 }
@@ -219,23 +225,23 @@ fn an_operation_that_goes_on_failing_is_given_up_at_any_stage_and_the_next_one_b
         of.execute(Some(register(3)), token(8), 2);
         for failure in 1..=RESERVATION_FAILURES_MAX {
             if stage > 0 && (stage < 2 || failure == 1) {
-                of.ended(Lane::Operations, read(&both()));
+                of.ended(StoreLane::Operations, read(&both()));
             }
             if stage > 1 && failure == 1 {
-                of.ended(Lane::Operations, LaneOutcome::Replaced);
+                of.ended(StoreLane::Operations, LaneOutcome::Replaced);
             }
             others(&mut of);
-            of.ended(Lane::Operations, failed());
+            of.ended(StoreLane::Operations, failed());
             if failure < RESERVATION_FAILURES_MAX {
                 assert_eq!(
                     others(&mut of),
-                    [ReservationOrder::Pause(Lane::Operations)],
+                    [ReservationOrder::Pause(StoreLane::Operations)],
                     "stage {stage}"
                 );
-                of.ended(Lane::Operations, LaneOutcome::Paused);
+                of.ended(StoreLane::Operations, LaneOutcome::Paused);
             }
         }
-        let given_up = ReservationOrder::Answer(1, Err(Refusal::NotStored));
+        let given_up = ReservationOrder::Answer(1, Err(ReservationRefusal::NotStored));
         assert_eq!(others(&mut of), [given_up, READ], "stage {stage}");
     }
 }
@@ -247,13 +253,13 @@ fn whoever_was_not_first_reads_again_without_a_pause_and_gives_up_in_the_end() {
     let mut record = both();
     for conflict in 1..=RESERVATION_CONFLICTS_MAX {
         assert_eq!(others(&mut of), [READ]);
-        of.ended(Lane::Operations, read(&record));
+        of.ended(StoreLane::Operations, read(&record));
         let next = after(&record, &preempt(1, 2), 7);
         assert_eq!(others(&mut of), [ReservationOrder::Replace { before: record.number, next }]);
-        of.ended(Lane::Operations, LaneOutcome::Conflict);
+        of.ended(StoreLane::Operations, LaneOutcome::Conflict);
         record = after(&record, &register(3), u128::from(conflict) + 1000);
     }
-    assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Err(Refusal::NotStored))]);
+    assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Err(ReservationRefusal::NotStored))]);
 }
 
 #[test]
@@ -261,22 +267,22 @@ fn an_operation_and_a_reading_do_not_wait_for_each_other() {
     let mut of = settled(&both());
     of.follow(11);
     of.execute(Some(register(3)), token(7), 1);
-    assert_eq!(others(&mut of), [ReservationOrder::Read(Lane::Readings), READ]);
+    assert_eq!(others(&mut of), [ReservationOrder::Read(StoreLane::Readings), READ]);
     // The operation is told to others while the reading is under way.
-    of.ended(Lane::Operations, read(&both()));
-    of.ended(Lane::Operations, LaneOutcome::Replaced);
+    of.ended(StoreLane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, LaneOutcome::Replaced);
     let mine = after(&both(), &register(3), 7);
     assert_eq!(
         others(&mut of),
         [ReservationOrder::Replace { before: 2, next: mine.clone() }, ReservationOrder::Tell]
     );
     // What was read is older than what is in force, and is not put in its place.
-    of.ended(Lane::Readings, read(&both()));
+    of.ended(StoreLane::Readings, read(&both()));
     assert_eq!(orders(&mut of), [ReservationOrder::Done(11)]);
     // Those who come now are answered though this gateway waits for others.
     of.follow(12);
-    assert_eq!(others(&mut of), [ReservationOrder::Read(Lane::Readings)]);
-    of.ended(Lane::Readings, read(&mine));
+    assert_eq!(others(&mut of), [ReservationOrder::Read(StoreLane::Readings)]);
+    of.ended(StoreLane::Readings, read(&mine));
     assert_eq!(others(&mut of), [ReservationOrder::Done(12)]);
 }
 
@@ -287,11 +293,11 @@ fn what_was_read_before_a_newer_change_came_in_force_is_read_again() {
     of.follow(11);
     others(&mut of);
     let third = after(&both(), &preempt(1, 2), 107);
-    of.ended(Lane::Readings, read(&third));
+    of.ended(StoreLane::Readings, read(&third));
     assert_eq!(others(&mut of), [ReservationOrder::Done(11)]);
-    of.ended(Lane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, read(&both()));
     assert_eq!(others(&mut of), [READ]);
-    of.ended(Lane::Operations, read(&third));
+    of.ended(StoreLane::Operations, read(&third));
     let next = after(&third, &register(3), 7);
     assert_eq!(others(&mut of), [ReservationOrder::Replace { before: 3, next }]);
 }
@@ -303,14 +309,14 @@ fn an_older_state_that_stays_is_refused_and_never_put_in_force() {
     of.execute(Some(register(3)), token(7), 1);
     for _ in 0..RESERVATION_CONFLICTS_MAX {
         assert_eq!(orders(&mut of), [READ]);
-        of.ended(Lane::Operations, read(&old));
+        of.ended(StoreLane::Operations, read(&old));
     }
-    assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Err(Refusal::NotStored))]);
+    assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Err(ReservationRefusal::NotStored))]);
     of.follow(11);
-    of.ended(Lane::Readings, read(&old));
+    of.ended(StoreLane::Readings, read(&old));
     assert_eq!(
         orders(&mut of),
-        [ReservationOrder::Read(Lane::Readings), ReservationOrder::Done(11)]
+        [ReservationOrder::Read(StoreLane::Readings), ReservationOrder::Done(11)]
     );
 }
 
@@ -318,21 +324,21 @@ fn an_older_state_that_stays_is_refused_and_never_put_in_force() {
 fn a_change_that_came_in_force_while_others_were_told_of_another_one_is_not_settled() {
     let mut of = settled(&both());
     of.execute(Some(register(3)), token(7), 1);
-    of.ended(Lane::Operations, read(&both()));
-    of.ended(Lane::Operations, LaneOutcome::Replaced);
+    of.ended(StoreLane::Operations, read(&both()));
+    of.ended(StoreLane::Operations, LaneOutcome::Replaced);
     others(&mut of);
     of.follow(11);
     let fourth = after(&after(&both(), &register(3), 7), &preempt(1, 2), 107);
-    of.ended(Lane::Readings, read(&fourth));
+    of.ended(StoreLane::Readings, read(&fourth));
     assert_eq!(
         others(&mut of),
-        [ReservationOrder::Read(Lane::Readings), ReservationOrder::Done(11)]
+        [ReservationOrder::Read(StoreLane::Readings), ReservationOrder::Done(11)]
     );
-    of.ended(Lane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Told);
     assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
     // A report of it tells others before.
     of.execute(None, token(8), 2);
-    of.ended(Lane::Operations, read(&fourth));
+    of.ended(StoreLane::Operations, read(&fourth));
     assert_eq!(others(&mut of), [READ, ReservationOrder::Tell]);
 }
 
@@ -342,13 +348,13 @@ fn a_change_that_came_while_the_object_was_read_is_read_after_that() {
     of.follow(11);
     of.follow(12);
     of.follow(13);
-    assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Readings)]);
-    of.ended(Lane::Readings, read(&both()));
+    assert_eq!(orders(&mut of), [ReservationOrder::Read(StoreLane::Readings)]);
+    of.ended(StoreLane::Readings, read(&both()));
     assert_eq!(
         orders(&mut of),
-        [ReservationOrder::Done(11), ReservationOrder::Read(Lane::Readings)]
+        [ReservationOrder::Done(11), ReservationOrder::Read(StoreLane::Readings)]
     );
-    of.ended(Lane::Readings, read(&both()));
+    of.ended(StoreLane::Readings, read(&both()));
     assert_eq!(orders(&mut of), [ReservationOrder::Done(12), ReservationOrder::Done(13)]);
 }
 
@@ -358,10 +364,10 @@ fn what_cannot_be_read_is_read_again_for_as_long_as_the_namespace_is_served() {
     of.follow(11);
     orders(&mut of);
     for _ in 0..RESERVATION_FAILURES_MAX * 10 {
-        of.ended(Lane::Readings, failed());
-        assert_eq!(orders(&mut of), [ReservationOrder::Pause(Lane::Readings)]);
-        of.ended(Lane::Readings, LaneOutcome::Paused);
-        assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Readings)]);
+        of.ended(StoreLane::Readings, failed());
+        assert_eq!(orders(&mut of), [ReservationOrder::Pause(StoreLane::Readings)]);
+        of.ended(StoreLane::Readings, LaneOutcome::Paused);
+        assert_eq!(orders(&mut of), [ReservationOrder::Read(StoreLane::Readings)]);
     }
     of.follow(12);
     assert_eq!((orders(&mut of), of.abandon()), (vec![], vec![11, 12]));
@@ -369,10 +375,10 @@ fn what_cannot_be_read_is_read_again_for_as_long_as_the_namespace_is_served() {
     let mut of = settled(&both());
     of.follow(11);
     of.follow(12);
-    of.ended(Lane::Readings, failed());
-    of.ended(Lane::Readings, LaneOutcome::Paused);
+    of.ended(StoreLane::Readings, failed());
+    of.ended(StoreLane::Readings, LaneOutcome::Paused);
     orders(&mut of);
-    of.ended(Lane::Readings, read(&both()));
+    of.ended(StoreLane::Readings, read(&both()));
     assert_eq!(orders(&mut of), [ReservationOrder::Done(11), ReservationOrder::Done(12)]);
 }
 
@@ -381,24 +387,24 @@ fn the_first_reading_is_given_up_on_unless_a_change_by_others_is_read() {
     let mut of = SharedNamespace::<u32, u32>::default();
     for attempt in 1..RESERVATION_FAILURES_MAX {
         of.load();
-        let first = [ReservationOrder::Read(Lane::Load)].into_iter().filter(|_| attempt == 1);
+        let first = [ReservationOrder::Read(StoreLane::Load)].into_iter().filter(|_| attempt == 1);
         assert!(orders(&mut of).into_iter().eq(first), "it is read once for all");
-        of.ended(Lane::Load, failed());
-        assert_eq!(orders(&mut of), [ReservationOrder::Pause(Lane::Load)]);
-        of.ended(Lane::Load, LaneOutcome::Paused);
-        assert_eq!(orders(&mut of), [ReservationOrder::Read(Lane::Load)]);
+        of.ended(StoreLane::Load, failed());
+        assert_eq!(orders(&mut of), [ReservationOrder::Pause(StoreLane::Load)]);
+        of.ended(StoreLane::Load, LaneOutcome::Paused);
+        assert_eq!(orders(&mut of), [ReservationOrder::Read(StoreLane::Load)]);
     }
-    of.ended(Lane::Load, failed());
+    of.ended(StoreLane::Load, failed());
     assert_eq!(orders(&mut of), [ReservationOrder::Loaded(Err("no".to_owned()))]);
     of.load();
     of.follow(11);
     assert_eq!(
         orders(&mut of),
-        [ReservationOrder::Read(Lane::Load), ReservationOrder::Read(Lane::Readings)]
+        [ReservationOrder::Read(StoreLane::Load), ReservationOrder::Read(StoreLane::Readings)]
     );
-    of.ended(Lane::Readings, read(&both()));
+    of.ended(StoreLane::Readings, read(&both()));
     assert_eq!(others(&mut of), [ReservationOrder::Loaded(Ok(())), ReservationOrder::Done(11)]);
-    of.ended(Lane::Load, read(&ReservationRecord::default()));
+    of.ended(StoreLane::Load, read(&ReservationRecord::default()));
     assert_eq!(orders(&mut of), []);
     of.load();
     assert_eq!(orders(&mut of), [ReservationOrder::Loaded(Ok(()))]);

@@ -17,10 +17,10 @@ impl Dice {
 
 /// What a gateway has asked.
 enum Asked {
-    Read(Lane),
+    Read(StoreLane),
     Replace(u64, ReservationRecord),
     Tell,
-    Pause(Lane),
+    Pause(StoreLane),
     /// Another gateway is told: who told, and how many times that has told before.
     Heard(usize, u32),
     /// Commands are out of the devices.
@@ -38,7 +38,7 @@ struct World {
     under_way: Vec<(usize, Asked)>,
     /// For each, how many times it has told others, and who has not acknowledged the last.
     telling: Vec<(u32, BTreeSet<usize>)>,
-    answers: BTreeMap<u32, Result<(), Refusal>>,
+    answers: BTreeMap<u32, Result<(), ReservationRefusal>>,
     tokens: u128,
 }
 
@@ -115,7 +115,7 @@ impl World {
                 self.gateways[n].aborted(number);
             }
             Asked::Pause(lane) => self.gateways[n].ended(lane, LaneOutcome::Paused),
-            Asked::Read(lane) if fails && lane != Lane::Load => {
+            Asked::Read(lane) if fails && lane != StoreLane::Load => {
                 self.gateways[n].ended(lane, failed())
             }
             Asked::Read(lane) => {
@@ -132,7 +132,7 @@ impl World {
                     (false, true) => LaneOutcome::Replaced,
                     (false, false) => LaneOutcome::Conflict,
                 };
-                self.gateways[n].ended(Lane::Operations, ended);
+                self.gateways[n].ended(StoreLane::Operations, ended);
             }
             Asked::Tell => {
                 let time = self.telling[n].0 + 1;
@@ -151,7 +151,7 @@ impl World {
     /// All have acknowledged what a gateway tells.
     fn told(&mut self, n: usize) {
         if self.telling[n].1.is_empty() {
-            self.gateways[n].ended(Lane::Operations, LaneOutcome::Told);
+            self.gateways[n].ended(StoreLane::Operations, LaneOutcome::Told);
             self.take(n);
         }
     }
@@ -170,7 +170,7 @@ impl World {
             let at = self.dice.below(self.gateways.len());
             let by = self.execute(at, step.cloned());
             self.run();
-            if self.answers[&by] != Err(Refusal::NotStored) {
+            if self.answers[&by] != Err(ReservationRefusal::NotStored) {
                 return;
             }
         }
@@ -201,7 +201,10 @@ fn whoever_was_preempted_writes_nowhere_after_the_answer_in_any_order() {
             let mut seen = false;
             while world.step() {
                 let is_answered = |by: &u32| {
-                    world.answers.get(by).is_some_and(|it| *it != Err(Refusal::NotStored))
+                    world
+                        .answers
+                        .get(by)
+                        .is_some_and(|it| *it != Err(ReservationRefusal::NotStored))
                 };
                 if !seen && both.iter().any(is_answered) {
                     seen = true;

@@ -143,10 +143,10 @@ pub(super) struct Sge {
 #[repr(C)]
 pub(super) struct SendWr {
     pub(super) wr_id: u64,
-    pub(super) next: *mut SendWr,
+    next: *mut SendWr,
     pub(super) sg_list: *mut Sge,
     pub(super) num_sge: c_int,
-    pub(super) opcode: c_uint,
+    opcode: c_uint,
     send_flags: c_uint,
     pub(super) invalidate_rkey: u32,
     pub(super) remote_address: u64,

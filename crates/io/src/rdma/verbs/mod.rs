@@ -15,7 +15,6 @@
 
 mod cm;
 mod completion;
-mod connection;
 mod device;
 mod errors;
 mod ffi;
@@ -23,13 +22,13 @@ mod lent;
 mod library;
 mod listener;
 mod memory;
-mod posting;
 mod queue_pair;
 mod queues;
 mod slots;
 mod traffic;
 
-use super::{QueuePair, QueuePairListener};
+use super::QueuePair;
+use super::QueuePairListener;
 use std::io;
 use std::net::SocketAddr;
 

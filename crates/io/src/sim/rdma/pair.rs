@@ -47,9 +47,9 @@ pub(super) struct Work {
 /// Access of the other end to a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Exposed {
-    pub(super) key: u32,
-    pub(super) bytes: u32,
-    pub(super) writable: bool,
+    key: u32,
+    bytes: u32,
+    writable: bool,
     /// The window is bound, or there is none.
     pub(super) in_force: bool,
 }

@@ -10,13 +10,13 @@ use crate::stream::Tag;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientCommand {
     /// Any command except disconnect; block status only where
-    /// [`Client::tells_extents`](super::Client::tells_extents).
+    /// [`NbdClient::tells_extents`](super::NbdClient::tells_extents).
     pub code: CommandCode,
     /// Its flags.
     pub flags: CommandFlags,
     /// First byte.
     pub offset: u64,
-    /// Bytes; not more than [`Client::effect_bytes_max`](super::Client::effect_bytes_max).
+    /// Bytes; not more than [`NbdClient::effect_bytes_max`](super::NbdClient::effect_bytes_max).
     pub length: u64,
 }
 
@@ -35,12 +35,12 @@ pub enum SubmitError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
     /// The server agreed on TLS: replace the stream, then call
-    /// [`Client::secured`](super::Client::secured); nothing may be received until then.
+    /// [`NbdClient::secured`](super::NbdClient::secured); nothing may be received until then.
     StartTls,
-    /// [`Client::export`](super::Client::export) is known, and requests may be submitted.
+    /// [`NbdClient::export`](super::NbdClient::export) is known, and requests may be submitted.
     Ready,
     /// The server refused something without which it cannot go on: see
-    /// [`Client::refusal`](super::Client::refusal). `Closed` comes next.
+    /// [`NbdClient::refusal`](super::NbdClient::refusal). `Closed` comes next.
     Refused,
     /// This much of the memory of a read is zeroes, which the server did not send.
     Hole {
@@ -63,7 +63,7 @@ pub enum ClientEvent {
     },
     /// A request is answered. If it succeeded then all its data has moved.
     Response {
-        /// Names the request until [`Client::release`](super::Client::release).
+        /// Names the request until [`NbdClient::release`](super::NbdClient::release).
         tag: Tag,
         /// 0 or why it failed.
         error: ErrorCode,

@@ -1,14 +1,14 @@
 //! Block status: extents that a server reports, checked against the request one at a time.
 
 use super::rest::Rest;
-use super::{Client, ClientEvent, Step};
+use super::{ClientEvent, NbdClient, Step};
 use crate::limits::NBD_EXTENTS_MAX;
 use crate::nbd::code::{ChunkType, ExtentFlags};
 use crate::nbd::wire::Reader;
 use crate::nbd::{Form, Violation};
 use crate::stream::{Rx, Tag};
 
-impl Client {
+impl NbdClient {
     pub(super) fn rest(&mut self, bytes: &[u8]) -> Step {
         match self.rest {
             Rest::Nothing => Step::Used(0),

@@ -1,8 +1,8 @@
 //! The client's end of a connection: negotiation, then requests and replies.
 //!
 //! The client requests TLS if configured, the best form of headers that the server supports, its
-//! metadata context base:allocation, and the export. Then [`Client::submit`] submits requests; each
-//! ends with one [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
+//! metadata context base:allocation, and the export. Then [`NbdClient::submit`] submits requests;
+//! each ends with one [`ClientEvent::Response`], after which [`NbdClient::release`] frees its tag.
 
 mod command;
 mod coverage;
@@ -78,7 +78,7 @@ enum After {
 }
 
 /// The client's end of a connection.
-pub struct Client {
+pub struct NbdClient {
     config: ClientConfig,
     phase: Phase,
     form: Form,
@@ -109,7 +109,7 @@ enum Step {
     Next(usize, Rx<ClientEvent>),
 }
 
-impl Client {
+impl NbdClient {
     /// A connection that waits for the server's greeting.
     pub fn new(config: ClientConfig) -> Self {
         let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
@@ -261,7 +261,7 @@ fn put_request(form: Form, slot: &mut RequestSlot, tag: Tag, out: &mut Transmit)
     }
 }
 
-impl StreamEngine for Client {
+impl StreamEngine for NbdClient {
     type Event = ClientEvent;
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::Nbd, end: End::Host });

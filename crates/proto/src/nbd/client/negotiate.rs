@@ -2,7 +2,7 @@
 //! other.
 
 use super::negotiation_stage::{NegotiationStage, OptionRefusal};
-use super::{Client, ClientEvent, Phase, Step};
+use super::{ClientEvent, NbdClient, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
 use crate::nbd::code::{
     ALLOCATION, ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
@@ -15,7 +15,7 @@ use crate::nbd::wire::{
 use crate::nbd::{Form, Violation};
 use crate::stream::{HEADER_MAX, Rx};
 
-impl Client {
+impl NbdClient {
     pub(super) fn negotiate(&mut self, stage: NegotiationStage, bytes: &[u8]) -> Step {
         match stage {
             NegotiationStage::Greeting => self.greeting(bytes),

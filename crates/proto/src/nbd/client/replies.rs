@@ -2,7 +2,7 @@
 
 use super::rest::Rest;
 use super::slot::{RequestSlot, RequestState};
-use super::{After, Client, ClientEvent, Step};
+use super::{After, ClientEvent, NbdClient, Step};
 use crate::nbd::code::{ChunkFlags, ChunkType, CommandCode, ErrorCode};
 use crate::nbd::message::{Decoded, ReplyHeader};
 use crate::nbd::wire::Reader;
@@ -12,7 +12,7 @@ use crate::stream::{Rx, Tag};
 /// Longest chunk that reports an error, bytes: the longest message, and an offset.
 const ERROR_BYTES_MAX: u64 = 14 + crate::limits::NBD_STRING_BYTES_MAX as u64;
 
-impl Client {
+impl NbdClient {
     #[inline]
     pub(super) fn reply(&mut self, bytes: &[u8]) -> Step {
         if self.rest != Rest::Nothing {

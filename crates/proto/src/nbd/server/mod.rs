@@ -1,8 +1,8 @@
 //! The server's end of a connection: negotiation, then requests and replies.
 //!
-//! The layer above answers [`ServerEvent::Select`] at once with [`Server::answer`], and each
-//! [`ServerEvent::Request`] once with [`Server::complete`], in any order. Requests that violate a
-//! rule never reach it.
+//! The layer above answers [`ServerEvent::Select`] at once with [`NbdEngine::answer`], and each
+//! [`ServerEvent::Request`] once with [`NbdEngine::complete`], in any order. Requests that violate
+//! a rule never reach it.
 
 mod negotiate;
 mod options;
@@ -108,10 +108,10 @@ impl CommandKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
     /// The client starts TLS. Once everything is sent, replace the stream, then call
-    /// [`Server::secured`]; nothing may be received until then.
+    /// [`NbdEngine::secured`]; nothing may be received until then.
     StartTls,
-    /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called
-    /// at once.
+    /// The client wants an export: [`NbdEngine::wanted`] names it, [`NbdEngine::answer`] has to be
+    /// called at once.
     Select,
     /// Do this.
     Request {
@@ -125,7 +125,7 @@ pub enum ServerEvent {
         /// The write.
         tag: Tag,
     },
-    /// Nothing more is taken until something is completed or sent: see [`Server::is_full`].
+    /// Nothing more is taken until something is completed or sent: see [`NbdEngine::is_full`].
     Full,
     /// The client disconnects: end the requests in progress, then close the connection.
     Disconnect,
@@ -169,7 +169,7 @@ enum After {
 }
 
 /// The server's end of a connection.
-pub struct Server {
+pub struct NbdEngine {
     config: ServerConfig,
     phase: Phase,
     form: Form,
@@ -206,7 +206,7 @@ enum Step {
     Next(usize, Rx<ServerEvent>),
 }
 
-impl Server {
+impl NbdEngine {
     /// A connection whose first transmit is the greeting.
     pub fn new(config: ServerConfig) -> Self {
         let requests_max = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
@@ -265,8 +265,8 @@ impl Server {
     }
 
     /// A request has been done, or not. A read that succeeded is answered with the memory of the
-    /// tag, which is free once the pump has told [`Server::sent`]; every other request is over with
-    /// this.
+    /// tag, which is free once the pump has told [`NbdEngine::sent`]; every other request is over
+    /// with this.
     #[inline]
     pub fn complete(&mut self, tag: Tag, error: ErrorCode) {
         let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == RequestState::Busy) else {
@@ -329,7 +329,7 @@ impl Server {
     }
 }
 
-impl StreamEngine for Server {
+impl StreamEngine for NbdEngine {
     type Event = ServerEvent;
 
     const ROLE: Option<Role> = Some(Role { protocol: Protocol::Nbd, end: End::Target });

@@ -2,7 +2,7 @@
 
 use super::options::{How, Queries, Wanted};
 use super::transmit::ALLOCATION_CONTEXT;
-use super::{After, ExportOffer, Phase, Server, ServerEvent, Step};
+use super::{After, ExportOffer, NbdEngine, Phase, ServerEvent, Step};
 use crate::limits::NBD_OPTION_BYTES_MAX;
 use crate::nbd::code::{
     ALLOCATION, ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags,
@@ -12,7 +12,7 @@ use crate::nbd::wire::{EXPORT_NAME_ZEROES, INIT_MAGIC, OPTION_BYTES, OPTION_MAGI
 use crate::nbd::{Form, Violation};
 use crate::stream::{HEADER_MAX, Rx};
 
-impl Server {
+impl NbdEngine {
     /// Queues the greeting.
     pub(super) fn greet(&mut self) {
         self.said.extend_from_slice(&INIT_MAGIC.to_be_bytes());

@@ -1,7 +1,7 @@
 //! Requests: checks every rule, in one place, before execution.
 
 use super::slot::{RequestSlot, RequestState};
-use super::{After, CommandKind, Phase, Server, ServerCommand, ServerEvent, Step};
+use super::{After, CommandKind, NbdEngine, Phase, ServerCommand, ServerEvent, Step};
 use crate::limits::NBD_PAYLOAD_BYTES_MAX;
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
 use crate::nbd::message::{Request, request_bytes};
@@ -16,7 +16,7 @@ enum Verdict {
     Allocated,
 }
 
-impl Server {
+impl NbdEngine {
     #[inline]
     pub(super) fn request(&mut self, bytes: &[u8]) -> Step {
         let need = request_bytes(self.form);

@@ -1,6 +1,6 @@
 //! The sending side of a server: its part of the negotiation, then replies.
 
-use super::Server;
+use super::NbdEngine;
 use super::slot::{RequestSlot, RequestState};
 use crate::nbd::Form;
 use crate::nbd::code::{ChunkType, CommandCode, ErrorCode};
@@ -11,7 +11,7 @@ use crate::stream::{Tag, Transmit};
 /// Metadata context identifier of base:allocation.
 pub(super) const ALLOCATION_CONTEXT: u32 = 1;
 
-impl Server {
+impl NbdEngine {
     #[inline]
     pub(super) fn transmit_all(&mut self, out: &mut Transmit) {
         if !self.said.is_empty() {

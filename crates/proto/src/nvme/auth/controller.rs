@@ -6,7 +6,7 @@ use super::digest::{Digest, Responder, Said, hash, response};
 use super::group::{Arithmetic, Computed, KeyPair, Outcome};
 use super::message::{Challenge, FailureReason, Message, Negotiate, Reply, decode, success1};
 use super::psk::GeneratedPsk;
-use super::secret::Secret;
+use super::secret::DhchapSecret;
 use super::{Concatenation, Random, SecureChannel};
 
 /// Keys of a host, and the algorithms that a subsystem accepts.
@@ -18,9 +18,9 @@ pub struct ControllerKeys {
     pub subnqn: String,
     /// Secrets of the host: one, or two while it is changed. None: nothing that the host says is
     /// right, but it is not told so at once.
-    pub secrets: Vec<Secret>,
+    pub secrets: Vec<DhchapSecret>,
     /// The controller's own, if it may be challenged.
-    pub controller: Option<Secret>,
+    pub controller: Option<DhchapSecret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
     /// Permitted groups, the preferred one first.

@@ -8,7 +8,7 @@ use super::message::{
     Challenge, FailureReason, MESSAGE_BYTES_MAX, Message, Negotiate, Reply, decode,
 };
 use super::psk::GeneratedPsk;
-use super::secret::Secret;
+use super::secret::DhchapSecret;
 use super::{Concatenation, Random};
 
 /// Keys of a host, and the algorithms that it accepts.
@@ -19,9 +19,9 @@ pub struct HostKeys {
     /// Name of the subsystem.
     pub subnqn: String,
     /// The host's secret.
-    pub secret: Secret,
+    pub secret: DhchapSecret,
     /// The controller's, if it has to prove that it knows it.
-    pub controller: Option<Secret>,
+    pub controller: Option<DhchapSecret>,
     /// Hash functions, the preferred one first; what is not here is not accepted.
     pub hashes: Vec<Hash>,
     /// Permitted groups, the preferred one first.
@@ -107,8 +107,8 @@ impl HostAuthentication {
         }
     }
 
-    /// Why this host gives up, once it has made the message that says so (AUTH_Failure2). That stands
-    /// whether or not the controller takes the message.
+    /// Why this host gives up, once it has made the message that says so (AUTH_Failure2). That
+    /// stands whether or not the controller takes the message.
     pub fn verdict(&self) -> Option<FailureReason> {
         match self.state {
             AuthenticationState::Ending(Err(reason)) => Some(reason),
@@ -191,7 +191,7 @@ impl HostAuthentication {
         // SEQNUM 0 says that C2 is there for the key alone.
         let own_sequence = if self.keys.controller.is_some() { sequence.max(1) } else { 0 };
         let HostKeys { hostnqn, subnqn, secret, controller, .. } = &self.keys;
-        let respond = |secret: &Secret, name, challenge, sequence, responder| {
+        let respond = |secret: &DhchapSecret, name, challenge, sequence, responder| {
             let said = Said {
                 challenge,
                 session: session.as_ref(),

@@ -4,7 +4,7 @@
 //! A host that is asked for it (AUTHREQ in the response to Connect), or that wants to know with
 //! whom it speaks, exchanges messages by the commands Authentication Send and Authentication
 //! Receive, on each queue: [`HostAuthentication`] and [`ControllerAuthentication`] say what to send
-//! and judge what arrives. Both prove that they know a [`Secret`] and never send it. With a
+//! and judge what arrives. Both prove that they know a [`DhchapSecret`] and never send it. With a
 //! Diffie-Hellman group what was recorded cannot be tried against a guessed secret.
 //!
 //! Comparisons take the same time for right and wrong; secrets, and what is derived from them, are
@@ -29,7 +29,7 @@ pub use psk::{
     Derivation, GeneratedPsk, IdentityVersion, InterchangeKey, KeyError, KeyFileError,
     KeyFileProblem, Named, PskIdentity, PskKeys, psk_digest,
 };
-pub use secret::{Secret, SecretError};
+pub use secret::{DhchapSecret, SecretError};
 
 /// SECP of Authentication Send and Receive: NVMe in-band authentication (Base §6.1, §6.2).
 pub const SECURITY_PROTOCOL: u8 = 0xe9;

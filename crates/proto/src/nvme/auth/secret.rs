@@ -45,12 +45,12 @@ pub enum SecretError {
 
 /// A secret that two parties share.
 #[derive(Clone)]
-pub struct Secret {
+pub struct DhchapSecret {
     key: Zeroizing<Vec<u8>>,
     transformation: Option<Hash>,
 }
 
-impl Secret {
+impl DhchapSecret {
     /// Of random bytes. `None`: a length that no secret has.
     pub fn of_key(key: &[u8], transformation: Option<Hash>) -> Option<Self> {
         KEY_BYTES
@@ -111,7 +111,7 @@ impl Secret {
     }
 }
 
-impl PartialEq for Secret {
+impl PartialEq for DhchapSecret {
     fn eq(&self, other: &Self) -> bool {
         self.transformation == other.transformation && bool::from(self.key.ct_eq(&other.key))
     }
@@ -186,20 +186,21 @@ mod tests {
             {
                 let key: Vec<u8> = (0..bytes as u8).map(|byte| byte.wrapping_mul(37)).collect();
                 let secret =
-                    Secret::of_key(&key, transformation).expect("a length that is allowed");
-                let back =
-                    Secret::parse(&format!(" {}\n", secret.text().as_str())).expect("its own text");
+                    DhchapSecret::of_key(&key, transformation).expect("a length that is allowed");
+                let back = DhchapSecret::parse(&format!(" {}\n", secret.text().as_str()))
+                    .expect("its own text");
                 assert_eq!((&*back.key, back.transformation), (&key, transformation));
             }
         }
-        assert!(Secret::of_key(&[0; 31], None).is_none());
+        assert!(DhchapSecret::of_key(&[0; 31], None).is_none());
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let good =
-            Secret::of_key(&[7; 32], Some(Hash::Sha256)).expect("a length that is allowed").text();
-        let is = |text: &str| Secret::parse(text).err();
+        let good = DhchapSecret::of_key(&[7; 32], Some(Hash::Sha256))
+            .expect("a length that is allowed")
+            .text();
+        let is = |text: &str| DhchapSecret::parse(text).err();
         assert_eq!(is(&good), None);
         assert_eq!(is(""), Some(SecretError::Form));
         assert_eq!(is(&good[1..]), Some(SecretError::Form));

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::fault::{Fault, at};
-use super::namespace::{Namespace, NamespaceTable};
+use super::namespace::{Namespace, NamespaceMap};
 use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
 use crate::nvme::log_page::{AnaGroupDescriptor, AnaHeader, AnaState};
 use crate::nvme::status::Status;
@@ -61,7 +61,7 @@ pub(super) struct AnaLog {
 impl AnaLog {
     /// The log page of a new controller. Counts begin with 1: zero would say that nothing is
     /// counted.
-    pub fn new(namespaces: &NamespaceTable) -> Self {
+    pub fn new(namespaces: &NamespaceMap) -> Self {
         let mut log = Self { groups: BTreeMap::new(), changes: 0 };
         log.follow(namespaces);
         log
@@ -70,7 +70,7 @@ impl AnaLog {
     /// Takes the namespaces as they are now. Returns whether the host must be notified: the state
     /// of a group that it knew has changed, or a namespace has moved to another group. Another
     /// event reports new and removed namespaces.
-    pub fn follow(&mut self, namespaces: &NamespaceTable) -> bool {
+    pub fn follow(&mut self, namespaces: &NamespaceMap) -> bool {
         let next = groups(namespaces);
         let mut news = false;
         let mut changed = self.groups.keys().any(|group| !next.contains_key(group));
@@ -122,7 +122,7 @@ impl AnaLog {
     }
 }
 
-fn groups(namespaces: &NamespaceTable) -> BTreeMap<u32, (AnaState, Vec<Nsid>)> {
+fn groups(namespaces: &NamespaceMap) -> BTreeMap<u32, (AnaState, Vec<Nsid>)> {
     let mut groups: BTreeMap<u32, (AnaState, Vec<Nsid>)> = BTreeMap::new();
     for namespace in namespaces.iter() {
         let group =

@@ -2,7 +2,7 @@
 //! answers whose host has not authenticated yet. What the messages mean is in
 //! [`crate::nvme::auth`].
 
-use super::control::Control;
+use super::control::ControllerCore;
 use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::io_queue::IoQueue;
 use crate::nvme::auth::MESSAGE_BYTES_MAX;
@@ -13,7 +13,7 @@ use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
 use core::time::Duration;
 
-impl Control {
+impl ControllerCore {
     /// A command of the admin queue came that others execute: counts it.
     pub fn passed(&mut self, now: Duration) {
         self.started = self.started.wrapping_add(1);

@@ -165,14 +165,14 @@ impl ConnectError {
 /// A refused Connect: the completion to send, and the reason for the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refusal {
+pub struct ConnectRefusal {
     /// For the host.
     pub cqe: Cqe,
     /// For people.
     pub reason: ConnectError,
 }
 
-impl Refusal {
+impl ConnectRefusal {
     /// Refuses the Connect `cid`.
     pub fn new(cid: Cid, reason: ConnectError) -> Self {
         let (status, parameter) = reason.status();

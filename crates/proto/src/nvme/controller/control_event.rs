@@ -10,12 +10,13 @@ use crate::stream::Tag;
 pub enum Next {
     /// Bring in `bytes` bytes of the host's data. That of a Connect is for
     /// [`super::before_connect`], that of another command for
-    /// [`Control::data`](super::Control::data).
+    /// [`ControllerCore::data`](super::ControllerCore::data).
     Fetch {
         /// Bytes.
         bytes: u32,
     },
-    /// Call [`Control::produce`](super::Control::produce) with `bytes` bytes of the tag's memory.
+    /// Call [`ControllerCore::produce`](super::ControllerCore::produce) with `bytes` bytes of the
+    /// tag's memory.
     Produce {
         /// Bytes.
         bytes: u32,
@@ -31,15 +32,18 @@ pub enum Next {
     Hold,
 }
 
-/// Names an Abort command that waits for [`Control::abort_result`](super::Control::abort_result).
+/// Names an Abort command that waits for
+/// [`ControllerCore::abort_result`](super::ControllerCore::abort_result).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortTicket(pub(super) u32);
 
-/// Names a Set Features command that waits for [`Control::persisted`](super::Control::persisted).
+/// Names a Set Features command that waits for
+/// [`ControllerCore::persisted`](super::ControllerCore::persisted).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationTicket(pub(super) u32);
 
-/// Names a Set Features command that waits for [`Control::queues_allocated`](super::Control::queues_allocated).
+/// Names a Set Features command that waits for
+/// [`ControllerCore::queues_allocated`](super::ControllerCore::queues_allocated).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTicket(pub(super) u32);
 
@@ -55,14 +59,14 @@ pub enum ControlEvent {
     },
     /// Stop all I/O queues of this controller for good: end their connections, cancel what the
     /// devices have, wait until no device holds a write, with `flush` make everything durable, and
-    /// then call [`Control::quiesced`](super::Control::quiesced). No new queue is admitted from now
-    /// on; those to stop are the ones that the subsystem knows.
+    /// then call [`ControllerCore::quiesced`](super::ControllerCore::quiesced). No new queue is
+    /// admitted from now on; those to stop are the ones that the subsystem knows.
     Quiesce {
         /// It is a shutdown.
         flush: bool,
     },
     /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call
-    /// [`Control::abort_result`](super::Control::abort_result).
+    /// [`ControllerCore::abort_result`](super::ControllerCore::abort_result).
     Abort {
         /// For the answer.
         ticket: AbortTicket,
@@ -72,7 +76,7 @@ pub enum ControlEvent {
         cid: Cid,
     },
     /// Allocate I/O queues to the host, as many as are left, and call
-    /// [`Control::queues_allocated`](super::Control::queues_allocated).
+    /// [`ControllerCore::queues_allocated`](super::ControllerCore::queues_allocated).
     Queues {
         /// For the answer.
         ticket: QueueTicket,
@@ -80,11 +84,13 @@ pub enum ControlEvent {
         wanted: u16,
     },
     /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its
-    /// association if that is under way, and call [`Control::cross_reset`](super::Control::cross_reset); when it has ended,
-    /// [`Control::cross_reset_over`](super::Control::cross_reset_over).
+    /// association if that is under way, and call
+    /// [`ControllerCore::cross_reset`](super::ControllerCore::cross_reset); when it has ended,
+    /// [`ControllerCore::cross_reset_over`](super::ControllerCore::cross_reset_over).
     CrossReset(CrossControllerReset),
-    /// Execute [`Control::persistence`](super::Control::persistence) on the reservations of the namespace and call
-    /// [`Control::persisted`](super::Control::persisted).
+    /// Execute [`ControllerCore::persistence`](super::ControllerCore::persistence) on the
+    /// reservations of the namespace and call
+    /// [`ControllerCore::persisted`](super::ControllerCore::persisted).
     Persist {
         /// For the answer.
         ticket: ReservationTicket,

@@ -3,7 +3,7 @@
 use super::access;
 use super::conflict_check::ConflictCheck;
 use super::copy_command::{blocks_max, range_blocks_max};
-use super::namespace::{Namespace, NamespaceTable};
+use super::namespace::{Namespace, NamespaceMap};
 use super::revocation::revocation;
 use crate::limits::COPY_PIECE_BYTES;
 use crate::nvme::copy::{Copy, CopyFormat, CopyRange};
@@ -54,7 +54,7 @@ impl CopyWork {
         &mut self,
         to: (Nsid, &Namespace),
         data: &[u8],
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
         conflicts: &ConflictCheck,
     ) -> Result<(), Status> {
         let (nsid, namespace) = to;
@@ -113,7 +113,7 @@ impl CopyWork {
     pub fn next(
         &self,
         to: &Namespace,
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
         transfer_bytes_max: u32,
     ) -> Result<Option<Piece>, Status> {
         let Some(source) = self.sources.get(self.at) else { return Ok(None) };
@@ -133,7 +133,7 @@ impl CopyWork {
     }
 
     /// Returns whether the host may still read what the next piece is of.
-    pub fn may_read(&self, namespaces: &NamespaceTable, conflicts: &ConflictCheck) -> bool {
+    pub fn may_read(&self, namespaces: &NamespaceMap, conflicts: &ConflictCheck) -> bool {
         let Some(source) = self.sources.get(self.at) else { return true };
         let found = namespaces.find(source.nsid);
         found.is_none_or(|(index, from)| conflicts.allows(index, from, Effect::Reads))
@@ -164,8 +164,8 @@ impl CopyWork {
     pub fn revocation(
         &self,
         to: Nsid,
-        before: &NamespaceTable,
-        now: &NamespaceTable,
+        before: &NamespaceMap,
+        now: &NamespaceMap,
     ) -> Option<Status> {
         let blocks = self.blocks().min(u64::from(u32::MAX)) as u32;
         revocation(to, (self.copy.to, blocks), before, now).or_else(|| {
@@ -183,7 +183,7 @@ impl CopyWork {
 fn check_source(
     source: &Source,
     to: &Namespace,
-    namespaces: &NamespaceTable,
+    namespaces: &NamespaceMap,
     conflicts: &ConflictCheck,
 ) -> Result<(), Status> {
     let (index, from) = namespaces.find(source.nsid).ok_or(Status::INVALID_NAMESPACE)?;

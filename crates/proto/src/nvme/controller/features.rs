@@ -3,7 +3,7 @@
 use super::access;
 use super::copy_command::COPY_FORMATS;
 use super::fault::{Fault, at};
-use super::namespace::NamespaceTable;
+use super::namespace::NamespaceMap;
 use super::notices::MASK_BITS;
 use super::support::{self, ControllerKind};
 use crate::limits::KEEP_ALIVE_GRANULARITY_MS;
@@ -73,7 +73,7 @@ pub(super) enum Effect {
 /// Input of the rules, apart from the values.
 pub(super) struct Context<'a> {
     pub kind: ControllerKind,
-    pub namespaces: &'a NamespaceTable,
+    pub namespaces: &'a NamespaceMap,
     pub io_queues_max: u16,
     pub io_queues: u32,
     pub events: u32,

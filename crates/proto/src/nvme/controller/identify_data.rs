@@ -7,7 +7,7 @@ use super::copy_command;
 use super::fault::{Fault, at};
 use super::identity::Identity;
 use super::instance::Instance;
-use super::namespace::{Namespace, NamespaceTable};
+use super::namespace::{Namespace, NamespaceMap};
 use super::support::ControllerKind;
 use crate::limits::COPY_RANGES_MAX;
 use crate::nvme::identify::{
@@ -32,7 +32,7 @@ impl IdentifyRequest {
     pub fn parse(
         sqe: &Sqe,
         kind: ControllerKind,
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
     ) -> Result<Self, Fault> {
         let cns = Cns(sqe.dword(10) as u8);
         let nsid = sqe.nsid();
@@ -68,7 +68,7 @@ impl IdentifyRequest {
         &self,
         identity: &Identity,
         instance: Instance,
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
         out: &mut [u8],
     ) {
         out.fill(0);
@@ -94,11 +94,11 @@ impl IdentifyRequest {
 }
 
 /// A namespace identifier that could be in use.
-fn valid(nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
+fn valid(nsid: Nsid, namespaces: &NamespaceMap) -> Result<(), Fault> {
     if nsid.0 == 0 || nsid.0 > namespaces.highest() { Err(Fault::namespace()) } else { Ok(()) }
 }
 
-fn active(nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
+fn active(nsid: Nsid, namespaces: &NamespaceMap) -> Result<(), Fault> {
     namespaces.find(nsid).map(|_| ()).ok_or(Fault::namespace())
 }
 

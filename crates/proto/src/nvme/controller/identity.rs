@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::copy_command::COPY_FORMATS;
 use super::features;
 use super::instance::Instance;
-use super::namespace::NamespaceTable;
+use super::namespace::NamespaceMap;
 use super::support::{ControllerKind, Optional, VERSION, volatile_cache};
 use crate::limits::{
     ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX,
@@ -187,7 +187,7 @@ const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
 
 impl Identity {
     /// Identify Controller (Base §5.17.2.1).
-    pub fn identify(&self, namespaces: &NamespaceTable, instance: Instance) -> IdentifyController {
+    pub fn identify(&self, namespaces: &NamespaceMap, instance: Instance) -> IdentifyController {
         let common = self.common();
         match self.config.kind {
             ControllerKind::Io => self.io(common, namespaces, instance),
@@ -234,7 +234,7 @@ impl Identity {
     fn io(
         &self,
         common: IdentifyController,
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
         instance: Instance,
     ) -> IdentifyController {
         let (oncs, fuses) = optional_commands(namespaces);
@@ -272,7 +272,7 @@ impl Identity {
     }
 }
 
-fn optional_commands(namespaces: &NamespaceTable) -> (u16, u16) {
+fn optional_commands(namespaces: &NamespaceMap) -> (u16, u16) {
     let optional = Optional::of(namespaces);
     let bit = |on: bool, bit: u16| if on { bit } else { 0 };
     let oncs = bit(optional.compare, IdentifyController::ONCS_COMPARE)

@@ -5,7 +5,7 @@ use super::access;
 use super::conflict_check::ConflictCheck;
 use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::link::Link;
-use super::namespace::{Namespace, NamespaceTable};
+use super::namespace::{Namespace, NamespaceMap};
 use super::reservation_command::ReservationCommand;
 use crate::nvme::copy::Copy;
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
@@ -17,11 +17,11 @@ use crate::stream::Tag;
 
 /// Operation for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum IoRequestKind {
     /// Blocks to the memory of the tag.
     Read,
-    /// Blocks to memory that the command gets for it, and that a [`RequestKind::Write`] of the same
-    /// tag takes next: the device must not lend it. The tag's memory is no longer needed.
+    /// Blocks to memory that the command gets for it, and that a [`IoRequestKind::Write`] of the
+    /// same tag takes next: the device must not lend it. The tag's memory is no longer needed.
     CopyRead,
     /// Blocks from the memory of the tag.
     Write,
@@ -48,13 +48,13 @@ pub enum RequestKind {
 
 /// One operation on one namespace's device. The answer is [`super::IoQueue::finished`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct IoRequest {
     /// The command to answer for; its memory holds or takes the data.
     pub tag: Tag,
-    /// Index of the namespace in the [`NamespaceTable`] that the queue had when the command came.
+    /// Index of the namespace in the [`NamespaceMap`] that the queue had when the command came.
     pub namespace: usize,
     /// The operation.
-    pub kind: RequestKind,
+    pub kind: IoRequestKind,
     /// First block.
     pub lba: Lba,
     /// Blocks; 0 for Flush.
@@ -70,9 +70,9 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// For the device at once.
-    Submit(Request),
+    Submit(IoRequest),
     /// For the device once the host's data is there.
-    Fetch(Request),
+    Fetch(IoRequest),
     /// Deallocate `count` ranges, which are in `bytes` bytes of the host's data.
     Ranges { namespace: usize, count: u16, bytes: u32 },
     /// Copy ranges, which are in `bytes` bytes of the host's data, to blocks of a namespace.
@@ -91,7 +91,7 @@ pub(super) enum Command {
 
 /// Reference of the checks of commands.
 pub(super) struct Context<'a> {
-    pub namespaces: &'a NamespaceTable,
+    pub namespaces: &'a NamespaceMap,
     /// Most data of one command in bytes (MDTS).
     pub transfer_bytes_max: u32,
     pub in_capsule_bytes: u32,
@@ -205,8 +205,8 @@ impl Context<'_> {
         tag: Tag,
         sqe: &Sqe,
         found: (usize, &Namespace),
-        kind: RequestKind,
-    ) -> Result<Request, Fault> {
+        kind: IoRequestKind,
+    ) -> Result<IoRequest, Fault> {
         let (index, namespace) = found;
         let blocks = (sqe.dword(12) & 0xffff) + 1;
         let bytes = u64::from(blocks) * u64::from(namespace.block_bytes);
@@ -215,32 +215,32 @@ impl Context<'_> {
         }
         let (lba, blocks) = self.range(sqe, namespace)?;
         let fua = sqe.dword(12) & CDW12_FUA != 0;
-        Ok(Request { tag, namespace: index, kind, lba, blocks, bytes: bytes as u32, fua })
+        Ok(IoRequest { tag, namespace: index, kind, lba, blocks, bytes: bytes as u32, fua })
     }
 
     #[inline]
     fn read(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         let request =
-            self.transfer(tag, sqe, self.reachable(sqe, Effect::Reads)?, RequestKind::Read)?;
+            self.transfer(tag, sqe, self.reachable(sqe, Effect::Reads)?, IoRequestKind::Read)?;
         data_to_host(sqe, request.bytes, self.host_memory)?;
         Ok(Command::Submit(request))
     }
 
     #[inline]
     fn write(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
-        let request = self.transfer(tag, sqe, self.writable(sqe)?, RequestKind::Write)?;
+        let request = self.transfer(tag, sqe, self.writable(sqe)?, IoRequestKind::Write)?;
         self.with_data(sqe, request)
     }
 
     fn compare(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         let found = self.able(sqe, |namespace| namespace.support.compare)?;
         self.conflicts.check(found, Effect::Reads)?;
-        let request = self.transfer(tag, sqe, found, RequestKind::Compare)?;
+        let request = self.transfer(tag, sqe, found, IoRequestKind::Compare)?;
         self.with_data(sqe, request)
     }
 
     #[inline]
-    fn with_data(&self, sqe: &Sqe, request: Request) -> Result<Command, Fault> {
+    fn with_data(&self, sqe: &Sqe, request: IoRequest) -> Result<Command, Fault> {
         if data_from_host(sqe, self.in_capsule_bytes, self.host_memory)? != request.bytes {
             return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
         }
@@ -269,10 +269,10 @@ impl Context<'_> {
         self.able(sqe, |namespace| namespace.support.write_zeroes)?;
         let (index, namespace) = self.writable(sqe)?;
         let (lba, blocks) = self.range(sqe, namespace)?;
-        Ok(Command::Submit(Request {
+        Ok(Command::Submit(IoRequest {
             tag,
             namespace: index,
-            kind: RequestKind::WriteZeroes { deallocate: sqe.dword(12) & CDW12_DEALLOCATE != 0 },
+            kind: IoRequestKind::WriteZeroes { deallocate: sqe.dword(12) & CDW12_DEALLOCATE != 0 },
             lba,
             blocks,
             bytes: 0,
@@ -305,11 +305,11 @@ impl Context<'_> {
 }
 
 /// A flush of one namespace.
-pub(super) fn flush_request(tag: Tag, namespace: usize) -> Request {
-    Request {
+pub(super) fn flush_request(tag: Tag, namespace: usize) -> IoRequest {
+    IoRequest {
         tag,
         namespace,
-        kind: RequestKind::Flush,
+        kind: IoRequestKind::Flush,
         lba: Lba(0),
         blocks: 0,
         bytes: 0,

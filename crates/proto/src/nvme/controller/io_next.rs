@@ -1,6 +1,6 @@
 //! Requests of an I/O queue to its owner, and results of devices.
 
-use super::io_command::Request;
+use super::io_command::IoRequest;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::status::Status;
 use crate::stream::Tag;
@@ -14,8 +14,9 @@ pub enum IoNext {
         /// Bytes, more than zero.
         bytes: u32,
     },
-    /// Hand the request to the device, then call [`IoQueue::finished`](super::IoQueue::finished) with the request's tag.
-    Submit(Request),
+    /// Hand the request to the device, then call [`IoQueue::finished`](super::IoQueue::finished)
+    /// with the request's tag.
+    Submit(IoRequest),
     /// Answer this command, and send the first `data_bytes` bytes of its memory before.
     Reply {
         /// The completion.
@@ -30,9 +31,9 @@ pub enum IoNext {
         /// The second command.
         second: (Tag, Cqe),
     },
-    /// Execute the operation that [`IoQueue::take_operation`](super::IoQueue::take_operation) gives, on the reservations of the
-    /// namespace, or without one only have their state put in force everywhere; then call
-    /// [`IoQueue::reserved`](super::IoQueue::reserved).
+    /// Execute the operation that [`IoQueue::take_operation`](super::IoQueue::take_operation)
+    /// gives, on the reservations of the namespace, or without one only have their state put in
+    /// force everywhere; then call [`IoQueue::reserved`](super::IoQueue::reserved).
     Reserve {
         /// Index of the namespace.
         namespace: usize,
@@ -78,12 +79,14 @@ impl DeviceOutcome {
 pub enum AbortTarget {
     /// There is no such command.
     Unknown,
-    /// The command has been completed as aborted: [`IoQueue::orphan`](super::IoQueue::orphan) has it.
+    /// The command has been completed as aborted: [`IoQueue::orphan`](super::IoQueue::orphan) has
+    /// it.
     Aborted,
     /// The command under this tag will be completed as aborted when its data has come or failed;
     /// [`IoQueue::revoked`](super::IoQueue::revoked) has a status until then.
     Doomed(Tag),
-    /// The device has the command under this tag: cancel it there and [`IoQueue::finished`](super::IoQueue::finished) it.
+    /// The device has the command under this tag: cancel it there and
+    /// [`IoQueue::finished`](super::IoQueue::finished) it.
     InDevice(Tag),
 }
 

@@ -1,6 +1,6 @@
 //! State of each command of an I/O queue that is not completed yet.
 
-use super::io_command::{Request, RequestKind};
+use super::io_command::{IoRequest, IoRequestKind};
 use super::reservation_command::ReservationCommand;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Lba, Nsid};
@@ -51,7 +51,7 @@ pub(super) struct IoSlot {
     pub doom: Option<Status>,
     /// Identifier of the namespace.
     pub nsid: Nsid,
-    pub request: Request,
+    pub request: IoRequest,
 }
 
 pub(super) const IDLE: IoSlot = IoSlot {
@@ -61,10 +61,10 @@ pub(super) const IDLE: IoSlot = IoSlot {
     role: Role::Alone,
     doom: None,
     nsid: Nsid(0),
-    request: Request {
+    request: IoRequest {
         tag: Tag(0),
         namespace: 0,
-        kind: RequestKind::Flush,
+        kind: IoRequestKind::Flush,
         lba: Lba(0),
         blocks: 0,
         bytes: 0,

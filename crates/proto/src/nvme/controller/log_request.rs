@@ -2,7 +2,7 @@
 //! subject is.
 
 use super::fault::{Fault, at};
-use super::namespace::NamespaceTable;
+use super::namespace::NamespaceMap;
 use super::support::{self, ControllerKind};
 use crate::nvme::log_page::{AnaHeader, CrossResetHeader, LogPageId};
 use crate::nvme::sqe::Sqe;
@@ -31,7 +31,7 @@ impl LogRequest {
         sqe: &Sqe,
         kind: ControllerKind,
         transfer_bytes_max: u32,
-        namespaces: &NamespaceTable,
+        namespaces: &NamespaceMap,
     ) -> Result<Self, Fault> {
         let page = LogPageId(sqe.dword(10) as u8);
         if !support::log_page(kind, page) {
@@ -88,7 +88,7 @@ impl LogRequest {
 
 /// nvmet and SPDK give out SMART / Health Information by namespace, too, and the discovery log
 /// whatever namespace is named.
-fn check_namespace(page: LogPageId, nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
+fn check_namespace(page: LogPageId, nsid: Nsid, namespaces: &NamespaceMap) -> Result<(), Fault> {
     match page {
         LogPageId::DISCOVERY => Ok(()),
         LogPageId::SMART => namespaces.find(nsid).map(|_| ()).ok_or(Fault::namespace()),

@@ -4,24 +4,26 @@
 //! * [`Subsystem`] is what controllers share: identity, namespaces, who may connect. It admits
 //!   queues ([`Subsystem::connect`], [`Subsystem::connect_io`]); what comes before that on a
 //!   connection is [`before_connect`].
-//! * [`Control`] is one controller. It lives with the admin connection and executes its commands.
+//! * [`ControllerCore`] is one controller. It lives with the admin connection and executes its
+//!   commands.
 //! * [`IoQueue`] is one I/O queue, on whatever loop its connection lives. It turns commands into
-//!   [`Request`]s for devices and outcomes into completions, and allocates nothing per command.
+//!   [`IoRequest`]s for devices and outcomes into completions, and allocates nothing per command.
 //!
-//! A discovery controller is a [`Control`] of a subsystem of [`ControllerKind::Discovery`].
+//! A discovery controller is a [`ControllerCore`] of a subsystem of [`ControllerKind::Discovery`].
 //!
 //! # Driving an association
 //!
 //! 1. The first command of a connection goes to [`before_connect`]. With its data the subsystem is
-//!    found ([`subsystem_name`]) and admits the queue. What goes wrong becomes a [`Refusal`] or,
-//!    where there is no such subsystem, one made of [`ConnectError::Subsystem`].
-//! 2. Commands go to [`Control::start`] or [`IoQueue::start`]; each is answered exactly once.
+//!    found ([`subsystem_name`]) and admits the queue. What goes wrong becomes a [`ConnectRefusal`]
+//!    or, where there is no such subsystem, one made of [`ConnectError::Subsystem`].
+//! 2. Commands go to [`ControllerCore::start`] or [`IoQueue::start`]; each is answered exactly
+//!    once.
 //!    Behind each call of a control value its events are taken, behind each call of a queue its
 //!    orphan.
 //! 3. [`ControlEvent::Quiesce`]: the I/O connections that the subsystem knows
 //!    ([`Subsystem::io_queues`]) are ended, what devices still have is waited for, each queue is
-//!    given back ([`Subsystem::release_io`]), and [`Control::quiesced`] makes the reset or shutdown
-//!    visible.
+//!    given back ([`Subsystem::release_io`]), and [`ControllerCore::quiesced`] makes the reset or
+//!    shutdown visible.
 //! 4. When the admin connection ends, or on [`ControlEvent::KeepAliveExpired`], the same happens to
 //!    all queues, and then [`Subsystem::release`] frees the controller.
 //!
@@ -39,7 +41,6 @@
 //!   proper one. It may not enable Namespace Attribute Notices, and then learns of new namespaces
 //!   only when it connects again.
 mod access;
-mod admin;
 mod admin_slot;
 mod ana_states;
 mod authentication;
@@ -49,33 +50,25 @@ mod control;
 mod control_event;
 mod copy_command;
 mod copy_work;
-mod copying;
-mod cross_reset;
 mod cross_reset_log;
 mod discovery;
 mod error_log;
 mod events;
 mod fault;
 mod features;
-mod fused;
-mod host_behavior;
 mod identify_data;
 mod identity;
 mod instance;
 mod io_command;
-mod io_completion;
 mod io_next;
 mod io_queue;
 mod io_slot;
-mod io_steps;
 mod keep_alive;
 mod link;
 mod log_request;
 mod namespace;
 mod notices;
-mod queue_grant;
 mod registers;
-mod reservation;
 mod reservation_command;
 mod revocation;
 mod statistics;
@@ -85,18 +78,18 @@ mod support;
 pub use ana_states::AnaStates;
 pub use authentication::AuthenticationCommand;
 pub use connect::{
-    CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name,
+    CONNECT_BYTES, ConnectError, ConnectRefusal, before_connect, connect_names, subsystem_name,
 };
-pub use control::Control;
+pub use control::ControllerCore;
+pub use control::cross_reset::CrossReset;
 pub use control_event::{AbortTicket, ControlEvent, Next, QueueTicket, ReservationTicket};
-pub use cross_reset::CrossReset;
 pub use discovery::{Audience, DiscoveryLog, DiscoveryRecord, TransportAddress};
 pub use identity::{CNTLID_MAX, CameBy, ControllerModel, HostIdentity, Port, SubsystemConfig};
-pub use io_command::{Request, RequestKind};
+pub use io_command::{IoRequest, IoRequestKind};
 pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
 pub use io_queue::IoQueue;
-pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};
-pub use reservation::reservation_status;
+pub use io_queue::reservation::reservation_status;
+pub use namespace::{Namespace, NamespaceError, NamespaceMap, Preferred, Support};
 pub use statistics::{Health, HealthCounts, IoStatistics};
 pub use subsystem::{Connected, Subsystem};
 pub use support::ControllerKind;

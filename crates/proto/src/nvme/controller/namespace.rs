@@ -168,13 +168,13 @@ impl Namespace {
 /// as long as it is there, in every snapshot: an index is below [`NAMESPACES_MAX`] however high the
 /// identifier is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceTable {
+pub struct NamespaceMap {
     slots: Vec<Option<Namespace>>,
     /// Identifiers in ascending order, with their indexes.
     order: Vec<(Nsid, usize)>,
 }
 
-impl NamespaceTable {
+impl NamespaceMap {
     /// Adds or replaces a namespace.
     pub fn insert(&mut self, namespace: Namespace) -> Result<(), NamespaceError> {
         namespace.check()?;
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_table_keeps_indexes() {
-        let mut table = NamespaceTable::default();
+        let mut table = NamespaceMap::default();
         table.insert(namespace(3)).unwrap();
         table.insert(namespace(1)).unwrap();
         assert_eq!(table.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 3]);
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn identifiers_may_be_far_apart() {
-        let mut table = NamespaceTable::default();
+        let mut table = NamespaceMap::default();
         for nsid in [NSID_MAX, 7, 70_000, 1] {
             table.insert(namespace(nsid)).unwrap();
         }
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
-        let mut table = NamespaceTable::default();
+        let mut table = NamespaceMap::default();
         for n in 0..NAMESPACES_MAX {
             table.insert(namespace(NSID_MAX - n)).unwrap();
         }
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_host_is_shown_what_it_may_see() {
         let host = |name: &str| Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap();
-        let mut table = NamespaceTable::default();
+        let mut table = NamespaceMap::default();
         table.insert(namespace(1)).unwrap();
         assert_eq!(table.shown_to(Some(&host("a"))), None, "nothing is hidden");
         table.insert(Namespace { hosts: Some([host("a")].into()), ..namespace(2) }).unwrap();
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn differences() {
-        let mut before = NamespaceTable::default();
+        let mut before = NamespaceMap::default();
         before.insert(namespace(1)).unwrap();
         before.insert(namespace(2)).unwrap();
         let mut after = before.clone();

@@ -1,7 +1,7 @@
 //! Commands in flight that may not continue when the namespaces change.
 
 use super::access;
-use super::namespace::NamespaceTable;
+use super::namespace::NamespaceMap;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Lba, Nsid};
 
@@ -10,8 +10,8 @@ use crate::nvme::types::{Lba, Nsid};
 pub(super) fn revocation(
     nsid: Nsid,
     (lba, blocks): (Lba, u32),
-    before: &NamespaceTable,
-    now: &NamespaceTable,
+    before: &NamespaceMap,
+    now: &NamespaceMap,
 ) -> Option<Status> {
     // A flush of all namespaces goes on with those that there are.
     let (_, was) = before.find(nsid)?;

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::ana_states::AnaStates;
-use super::connect::{CONNECT_BYTES, ConnectError, ConnectRequest, Refusal, assignable};
-use super::control::{Control, NewController};
+use super::connect::{CONNECT_BYTES, ConnectError, ConnectRefusal, ConnectRequest, assignable};
+use super::control::{ControllerCore, NewController};
 use super::discovery::{DiscoveryLog, DiscoveryRecord};
 use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig};
 use super::instance::{Instance, Instances};
 use super::io_queue::IoQueue;
 use super::link::Link;
-use super::namespace::{Namespace, NamespaceError, NamespaceTable, lists};
+use super::namespace::{Namespace, NamespaceError, NamespaceMap, lists};
 use super::statistics::Health;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
@@ -27,7 +27,7 @@ use crate::nvme::types::{Cid, Cntlid, Nqn, Nsid, Qid};
 /// A queue that has come to be, and the answer to its Connect.
 #[derive(Debug)]
 pub struct Connected<Q> {
-    /// [`Control`] for an admin queue, [`IoQueue`] for an I/O queue.
+    /// [`ControllerCore`] for an admin queue, [`IoQueue`] for an I/O queue.
     pub queue: Q,
     /// The completion to send.
     pub cqe: Cqe,
@@ -41,7 +41,7 @@ struct Controller {
     queues: Vec<Qid>,
     /// The table of all namespaces of which `shown` is what the host sees.
     seen: HostView,
-    shown: Arc<NamespaceTable>,
+    shown: Arc<NamespaceMap>,
     /// By which it came.
     listener: Option<SocketAddr>,
     /// Maximum that the subsystem allowed when it was made.
@@ -51,7 +51,7 @@ struct Controller {
 /// View of a host of one kind and in one state.
 #[derive(Clone, Debug)]
 struct HostView {
-    full: Arc<NamespaceTable>,
+    full: Arc<NamespaceMap>,
     states: Arc<AnaStates>,
 }
 
@@ -61,7 +61,7 @@ impl HostView {
     }
 
     /// Returns the view of a host that came by this listener.
-    fn shown(&self, host: Option<&Nqn>, listener: Option<SocketAddr>) -> Arc<NamespaceTable> {
+    fn shown(&self, host: Option<&Nqn>, listener: Option<SocketAddr>) -> Arc<NamespaceMap> {
         let shown = self.full.shown_to(host).map_or_else(|| Arc::clone(&self.full), Arc::new);
         shown.in_states(&self.states, listener).map_or(shown, Arc::new)
     }
@@ -69,7 +69,7 @@ impl HostView {
 
 impl Controller {
     /// Returns the host's view of all namespaces. Its queues share one table.
-    fn look(&mut self, seen: &HostView) -> Arc<NamespaceTable> {
+    fn look(&mut self, seen: &HostView) -> Arc<NamespaceMap> {
         if !self.seen.is(seen) {
             self.seen = seen.clone();
             self.shown = seen.shown(self.host.nqn.as_ref(), self.listener);
@@ -83,7 +83,7 @@ impl Controller {
 pub struct Subsystem {
     config: Arc<SubsystemConfig>,
     hosts: Option<Vec<Nqn>>,
-    namespaces: Arc<NamespaceTable>,
+    namespaces: Arc<NamespaceMap>,
     states: Arc<AnaStates>,
     instances: Arc<Instances>,
     start: Arc<AtomicU64>,
@@ -134,13 +134,13 @@ impl Subsystem {
     }
 
     /// All namespaces at present.
-    pub fn namespaces(&self) -> Arc<NamespaceTable> {
+    pub fn namespaces(&self) -> Arc<NamespaceMap> {
         Arc::clone(&self.namespaces)
     }
 
     /// The namespaces that the host of a controller sees at present, for
-    /// [`Control::namespaces_changed`] and [`IoQueue::set_namespaces`].
-    pub fn namespaces_of(&mut self, cntlid: Cntlid) -> Option<Arc<NamespaceTable>> {
+    /// [`ControllerCore::namespaces_changed`] and [`IoQueue::set_namespaces`].
+    pub fn namespaces_of(&mut self, cntlid: Cntlid) -> Option<Arc<NamespaceMap>> {
         let seen = self.seen();
         let controller =
             self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)?;
@@ -190,14 +190,14 @@ impl Subsystem {
     pub fn set_namespace(
         &mut self,
         namespace: Namespace,
-    ) -> Result<Arc<NamespaceTable>, NamespaceError> {
+    ) -> Result<Arc<NamespaceMap>, NamespaceError> {
         Arc::make_mut(&mut self.namespaces).insert(namespace)?;
         Ok(self.namespaces())
     }
 
     /// Takes a namespace away; returns the new table of all. Controllers and queues must get it, as
     /// above; requests that devices have already are finished as they are.
-    pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
+    pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceMap> {
         Arc::make_mut(&mut self.namespaces).remove(nsid);
         self.namespaces()
     }
@@ -207,8 +207,9 @@ impl Subsystem {
         Arc::clone(&self.discovery)
     }
 
-    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`]
-    /// of all controllers; it is the previous one if the contents are equal.
+    /// Replaces the records of the discovery log. The new log is for
+    /// [`ControllerCore::discovery_changed`] of all controllers; it is the previous one if the
+    /// contents are equal.
     pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
         if self.discovery.records() != records {
             self.discovery = Arc::new(self.discovery.next(records));
@@ -257,9 +258,9 @@ impl Subsystem {
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
         port: Port,
-    ) -> Result<Connected<Control>, Refusal> {
+    ) -> Result<Connected<ControllerCore>, ConnectRefusal> {
         let admitted = self.admit(sqe, data);
-        let (asked, cntlid) = admitted.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        let (asked, cntlid) = admitted.map_err(|reason| ConnectRefusal::new(sqe.cid(), reason))?;
         let (health, instances) = (Arc::clone(&self.health), Arc::clone(&self.instances));
         let link = Arc::new(Link::new(cntlid, asked.host.id, port.host_memory, health, instances));
         let (seen, listener) = (self.seen(), port.listener);
@@ -293,7 +294,7 @@ impl Subsystem {
             keep_alive_ms: asked.connect.keep_alive_ms,
             deviations: asked.deviations,
         };
-        Ok(Connected { queue: Control::new(now, new), cqe })
+        Ok(Connected { queue: ControllerCore::new(now, new), cqe })
     }
 
     /// A Connect for an I/O queue of a controller that exists. `sqe` has passed
@@ -302,10 +303,11 @@ impl Subsystem {
         &mut self,
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
-    ) -> Result<Connected<IoQueue>, Refusal> {
+    ) -> Result<Connected<IoQueue>, ConnectRefusal> {
         let seen = self.seen();
         let joined = self.join(sqe, data);
-        let (mut asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        let (mut asked, controller) =
+            joined.map_err(|reason| ConnectRefusal::new(sqe.cid(), reason))?;
         asked
             .deviations
             .note_if(asked.host.id != controller.host.id, Deviation::OtherHostIdentifier);

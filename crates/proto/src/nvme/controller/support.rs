@@ -20,12 +20,15 @@
 //! | log pages 01h 02h 03h | M | 01h o | M | 01h o | needed anyway |
 //! | log page 00h Supported Log Pages | – | – | M | M | from the table below |
 //! | log page 05h Commands Supported and Effects | o | o | M | M | from the table below |
-//! | log page 12h Feature Identifiers Supported and Effects | – | – | M | M | from the table below |
-//! | log page 13h NVMe-MI Commands Supported and Effects | – | – | M where LPA bit 5 | o | all zero |
+//! | log page 12h Feature Identifiers Supported and Effects | – | – | M | M | from the table below
+//! |
+//! | log page 13h NVMe-MI Commands Supported and Effects | – | – | M where LPA bit 5 | o | all zero
+//! |
 //! | log page 70h Discovery | – | M | – | M | needed anyway |
 //! | features 01h 02h 04h 05h 07h 0Ah | M | – | M | – | a stored number each |
 //! | features 0Bh 0Fh | M | M | M | M | needed anyway |
-//! | Identify CNS 1Ch, feature 19h, CC.CSS 110b | – | – | o | – | one vector and one number; Linux and SPDK use CC.CSS 110b |
+//! | Identify CNS 1Ch, feature 19h, CC.CSS 110b | – | – | o | – | one vector and one number; Linux
+//! and SPDK use CC.CSS 110b |
 //! | properties CAP VS CC CSTS | M | M | M | M | needed anyway |
 //! | property CRTO, CAP.CRMS | – | – | M | reserved | a constant; see below |
 //!
@@ -33,12 +36,13 @@
 //! it is. Optional and supported as well: log page 04h (Changed Namespace List, for Namespace
 //! Attribute Notices), log page 0Ch (Asymmetric Namespace Access), log page 80h (Reservation
 //! Notification), features 82h and 83h where a namespace can be reserved, feature 06h where there
-//! is a volatile write cache, feature 16h (Host Behavior Support, for formats of Copy), feature 81h (Host Identifier; reading only, as Connect sets it).
+//! is a volatile write cache, feature 16h (Host Behavior Support, for formats of Copy), feature 81h
+//! (Host Identifier; reading only, as Connect sets it).
 //!
 //! Discovery controllers answer CRTO too: CAP.CRMS has to be set from 2.0 on, and Linux reads CRTO
 //! wherever it is set and gives the connection up when that fails.
 
-use super::namespace::NamespaceTable;
+use super::namespace::NamespaceMap;
 use crate::nvme::feature::FeatureId;
 use crate::nvme::log_page::{EffectsLog, FeatureEffectsLog, LogPageId, SupportedLogPages};
 use crate::nvme::opcode::{AdminOpcode, NvmOpcode};
@@ -145,7 +149,7 @@ pub(super) fn log_page(kind: ControllerKind, page: LogPageId) -> bool {
 pub(super) fn feature(
     kind: ControllerKind,
     id: FeatureId,
-    namespaces: &NamespaceTable,
+    namespaces: &NamespaceMap,
 ) -> Option<u32> {
     let row = find(&FEATURES, kind, id)?;
     let is_there = match id {
@@ -159,12 +163,12 @@ pub(super) fn feature(
 }
 
 /// Returns whether there is a volatile write cache behind any namespace.
-pub(super) fn volatile_cache(namespaces: &NamespaceTable) -> bool {
+pub(super) fn volatile_cache(namespaces: &NamespaceMap) -> bool {
     namespaces.iter().any(|namespace| namespace.support.volatile_cache)
 }
 
 /// Returns whether any namespace can be reserved.
-pub(super) fn reservations(namespaces: &NamespaceTable) -> bool {
+pub(super) fn reservations(namespaces: &NamespaceMap) -> bool {
     namespaces.iter().any(|namespace| namespace.reservations.is_some())
 }
 
@@ -180,7 +184,7 @@ pub(super) struct Optional {
 
 impl Optional {
     /// Without namespaces everything is announced: hosts look again when one appears.
-    pub fn of(namespaces: &NamespaceTable) -> Self {
+    pub fn of(namespaces: &NamespaceMap) -> Self {
         let compare = namespaces.iter().all(|namespace| namespace.support.compare);
         Self {
             compare,
@@ -201,7 +205,7 @@ pub(super) fn supported_pages(kind: ControllerKind) -> SupportedLogPages {
     log
 }
 
-pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable) -> EffectsLog {
+pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceMap) -> EffectsLog {
     let mut log = EffectsLog::default();
     for row in ADMIN_COMMANDS.iter().filter(|row| row.of(kind)) {
         log.admin[usize::from(row.code.0)] = EffectsLog::SUPPORTED;
@@ -234,7 +238,7 @@ pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable)
 
 pub(super) fn feature_effects(
     kind: ControllerKind,
-    namespaces: &NamespaceTable,
+    namespaces: &NamespaceMap,
 ) -> FeatureEffectsLog {
     let mut log = FeatureEffectsLog::default();
     for row in &FEATURES {

@@ -2,13 +2,22 @@
 
 use core::time::Duration;
 
-use super::discovery::DiscoveryResult;
 use super::error::HostError;
 use super::request::RequestId;
 use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::feature::AsyncEvent;
+use crate::nvme::log_page::DiscoveryEntry;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::types::{Cntlid, Id128, Nqn, Nsid, Qid};
+
+/// A discovery log that was the same from its first to its last byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveryResult {
+    /// Generation counter (GENCTR).
+    pub generation: u64,
+    /// Entries, at most [`DISCOVERY_ENTRIES_MAX`](crate::limits::DISCOVERY_ENTRIES_MAX).
+    pub entries: Vec<DiscoveryEntry>,
+}
 
 /// Whom to connect to, as whom, and how long to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,27 +20,19 @@
 //! now where the action says `confirmed` (the controller has stopped), as possibly executed at any
 //! time where it does not.
 
-mod access;
 pub mod command;
 pub(crate) mod command_id;
 mod config;
 mod control;
-mod cross_reset;
-mod discovery;
 mod error;
-mod health;
 mod namespace;
-mod recovery;
 mod remote;
 mod request;
-mod scan;
-mod setup;
 mod submit;
 mod timer;
 
-pub use config::{AdminData, HostAction, HostConfig};
+pub use config::{AdminData, DiscoveryResult, HostAction, HostConfig};
 pub use control::HostControl;
-pub use discovery::DiscoveryResult;
 pub use error::{FaultSide, HostError, Incompatibility, Parameter, Violation};
 pub use namespace::{Deallocate, Difference, NamespaceProblem, RemoteNamespace, WriteZeroes};
 pub use remote::RemoteController;

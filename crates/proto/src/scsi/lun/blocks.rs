@@ -1,6 +1,6 @@
 //! Commands on blocks: checks, and conversion to requests.
 
-use super::task::{Reply, Request, RequestKind, Step, Task, TaskStage, Then};
+use super::task::{Reply, Step, Task, TaskStage, Then, UnitRequest, UnitRequestKind};
 use super::unit::{LogicalUnit, View};
 use crate::scsi::cdb::{ByteCheck, CDB_BYTES, Command, Extent};
 use crate::scsi::sense::Sense;
@@ -21,7 +21,7 @@ impl Blocks<'_> {
         let Command::Read { extent, fua, .. } = task.command else { return Ok(Step::Reply(GOOD)) };
         let bytes = self.transfer(extent, cdb)?;
         task.transfer_bytes = bytes;
-        Ok(self.submit(task, RequestKind::Read, extent, bytes, fua))
+        Ok(self.submit(task, UnitRequestKind::Read, extent, bytes, fua))
     }
 
     #[inline]
@@ -76,21 +76,21 @@ impl Blocks<'_> {
         let bytes = |extent: Extent| extent.blocks * self.unit.block_bytes();
         Ok(match task.command {
             Command::Write { extent, fua, .. } => {
-                self.submit(task, RequestKind::Write, extent, bytes(extent), fua)
+                self.submit(task, UnitRequestKind::Write, extent, bytes(extent), fua)
             }
             Command::WriteAndVerify { extent, .. } => {
-                let step = self.submit(task, RequestKind::Write, extent, bytes(extent), true);
+                let step = self.submit(task, UnitRequestKind::Write, extent, bytes(extent), true);
                 task.then = Then::Verify;
                 step
             }
             Command::Verify { extent, check: ByteCheck::OneBlock, .. } => {
-                self.repeat(task, RequestKind::CompareRepeated, extent.lba, extent.blocks)
+                self.repeat(task, UnitRequestKind::CompareRepeated, extent.lba, extent.blocks)
             }
             Command::Verify { extent, .. } => {
-                self.submit(task, RequestKind::Compare, extent, bytes(extent), false)
+                self.submit(task, UnitRequestKind::Compare, extent, bytes(extent), false)
             }
             Command::CompareAndWrite { extent, fua, .. } => {
-                self.submit(task, RequestKind::CompareAndWrite, extent, 2 * bytes(extent), fua)
+                self.submit(task, UnitRequestKind::CompareAndWrite, extent, 2 * bytes(extent), fua)
             }
             Command::Unmap { .. } => return self.unmap_ranges(task, data),
             Command::WriteSame { .. } => {
@@ -127,13 +127,13 @@ impl Blocks<'_> {
         match task.command {
             Command::WriteAndVerify { extent, check: ByteCheck::Blocks, .. } => self.submit(
                 task,
-                RequestKind::Compare,
+                UnitRequestKind::Compare,
                 extent,
                 extent.blocks * self.unit.block_bytes(),
                 false,
             ),
             Command::WriteAndVerify { extent, .. } => {
-                self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks)
+                self.repeat(task, UnitRequestKind::Verify, extent.lba, extent.blocks)
             }
             _ => Step::Reply(self.done(task)),
         }
@@ -166,7 +166,7 @@ impl Blocks<'_> {
         let bytes = match check {
             _ if extent.blocks == 0 => return Ok(Step::Reply(GOOD)),
             ByteCheck::Medium => {
-                return Ok(self.repeat(task, RequestKind::Verify, extent.lba, extent.blocks));
+                return Ok(self.repeat(task, UnitRequestKind::Verify, extent.lba, extent.blocks));
             }
             ByteCheck::Blocks => self.transfer(extent, cdb)?,
             ByteCheck::OneBlock => self.unit.block_bytes(),
@@ -204,9 +204,9 @@ impl Blocks<'_> {
             return Ok(Step::Reply(GOOD));
         }
         task.stage = TaskStage::Device;
-        Ok(Step::Submit(Request {
+        Ok(Step::Submit(UnitRequest {
             unit: task.unit(),
-            kind: RequestKind::Flush,
+            kind: UnitRequestKind::Flush,
             lba: 0,
             blocks: 0,
             bytes: 0,
@@ -259,7 +259,7 @@ impl Blocks<'_> {
     pub fn submit(
         &self,
         task: &mut Task,
-        kind: RequestKind,
+        kind: UnitRequestKind,
         Extent { lba, blocks }: Extent,
         bytes: u32,
         fua: bool,
@@ -269,11 +269,11 @@ impl Blocks<'_> {
         }
         task.stage = TaskStage::Device;
         task.then = Then::Reply;
-        Step::Submit(Request { unit: task.unit(), kind, lba, blocks, bytes, fua })
+        Step::Submit(UnitRequest { unit: task.unit(), kind, lba, blocks, bytes, fua })
     }
 
     /// A request for as many of the blocks as one step takes, and what is left for the next.
-    pub fn repeat(&self, task: &mut Task, kind: RequestKind, lba: u64, left: u32) -> Step {
+    pub fn repeat(&self, task: &mut Task, kind: UnitRequestKind, lba: u64, left: u32) -> Step {
         let blocks = left.min(self.unit.step_blocks());
         let step = self.submit(
             task,

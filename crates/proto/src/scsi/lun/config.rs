@@ -12,8 +12,8 @@ pub struct UnitGeometry {
     /// Longest READ or WRITE, in bytes; a multiple of the block size. Longer ones are refused.
     pub max_transfer_bytes: u32,
     /// Most that the device does at once, in bytes; a multiple of the block size. What has to be
-    /// done at once is no longer than that; the owner cuts [`super::Request`]s that read, write or
-    /// compare more.
+    /// done at once is no longer than that; the owner cuts [`super::UnitRequest`]s that read, write
+    /// or compare more.
     pub max_operation_bytes: u32,
     /// Most blocks that the device compares and writes as one, if it does so at all; longer COMPARE
     /// AND WRITEs are refused.
@@ -31,9 +31,9 @@ pub struct UnitFeatures {
     pub discard: bool,
     /// Discarded blocks read as zeroes (LBPRZ).
     pub discard_zeroes: bool,
-    /// [`super::RequestKind::WriteZeroes`] works; otherwise zeroes are written as data.
+    /// [`super::UnitRequestKind::WriteZeroes`] works; otherwise zeroes are written as data.
     pub write_zeroes: bool,
-    /// [`super::RequestKind::Compare`] and [`super::RequestKind::CompareAndWrite`] work.
+    /// [`super::UnitRequestKind::Compare`] and [`super::UnitRequestKind::CompareAndWrite`] work.
     pub compare: bool,
 }
 

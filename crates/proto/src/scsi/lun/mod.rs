@@ -5,7 +5,7 @@
 //! * [`LogicalUnit`] is one of them: its configuration and mode. All nexuses share it, on any loop.
 //!   Its reservations are those of the namespace ([`crate::reservation`]).
 //! * [`Nexus`] is the session of one initiator. It lives on one loop, converts commands into
-//!   [`Request`]s for devices and outcomes into replies, and allocates nothing for reads and
+//!   [`UnitRequest`]s for devices and outcomes into replies, and allocates nothing for reads and
 //!   writes.
 //!
 //! # Driving a command
@@ -46,5 +46,5 @@ pub use name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 pub use nexus::Nexus;
 pub use table::{UnitError, UnitTable};
 pub use target::{Arrival, Target};
-pub use task::{DeviceOutcome, Reply, Request, RequestKind, Step, Task};
+pub use task::{DeviceOutcome, Reply, Step, Task, UnitRequest, UnitRequestKind};
 pub use unit::{LogicalUnit, NexusId};

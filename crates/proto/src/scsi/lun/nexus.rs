@@ -34,7 +34,7 @@ pub struct Nexus {
     /// First notice of a logical unit.
     first: Attention,
     pub(super) wakes: Vec<NexusId>,
-    pub(super) operation: Option<reservation::Operation>,
+    pub(super) operation: Option<reservation::ReservationRequest>,
 }
 
 impl Nexus {
@@ -181,8 +181,8 @@ impl Nexus {
         lists_differ
     }
 
-    /// Returns the first block and the number of blocks of a plain WRITE that has asked for its data
-    /// and whose blocks are there: whoever takes memory for the data may choose it by that.
+    /// Returns the first block and the number of blocks of a plain WRITE that has asked for its
+    /// data and whose blocks are there: whoever takes memory for the data may choose it by that.
     #[inline]
     pub fn plain_write(&self, task: &Task) -> Option<(u64, u32)> {
         task.destination().filter(|&(lba, blocks)| !self.revoked(task, lba, blocks))

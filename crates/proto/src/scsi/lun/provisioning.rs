@@ -1,7 +1,7 @@
 //! UNMAP and WRITE SAME (SBC-3 §4.7, §5.32, §5.49).
 
 use super::blocks::{Blocks, length_field};
-use super::task::{Reply, RequestKind, Step, Task, TaskStage, Then};
+use super::task::{Reply, Step, Task, TaskStage, Then, UnitRequestKind};
 use crate::limits::SCSI_UNMAP_RANGES_MAX;
 use crate::scsi::bytes::{be16, be32, be64};
 use crate::scsi::cdb::{CDB_BYTES, Command, Extent};
@@ -34,7 +34,8 @@ impl Blocks<'_> {
         }
     }
 
-    /// The parameter list of UNMAP is there: all its ranges are checked before the first is executed.
+    /// The parameter list of UNMAP is there: all its ranges are checked before the first is
+    /// executed.
     pub(super) fn unmap_ranges(&self, task: &mut Task, list: &[u8]) -> Result<Step, Sense> {
         let list = list.get(..task.transfer_bytes as usize).ok_or(Sense::parameter(0))?;
         let told = usize::from(be16(list, 2)) / RANGE_BYTES;
@@ -52,7 +53,7 @@ impl Blocks<'_> {
             if extent.blocks == 0 {
                 continue;
             }
-            let step = self.submit(task, RequestKind::Discard, extent, 0, false);
+            let step = self.submit(task, UnitRequestKind::Discard, extent, 0, false);
             if index + 1 < count {
                 task.then = Then::Range { next: index + 1, count };
             }
@@ -61,8 +62,8 @@ impl Blocks<'_> {
         Step::Reply(Reply::good(task.transfer_bytes))
     }
 
-    /// WRITE SAME, before its block is there. Zero blocks (to the end of the medium) are refused, as
-    /// the page Block Limits says (WSNZ).
+    /// WRITE SAME, before its block is there. Zero blocks (to the end of the medium) are refused,
+    /// as the page Block Limits says (WSNZ).
     pub(super) fn write_same(
         &self,
         task: &mut Task,
@@ -100,7 +101,7 @@ impl Blocks<'_> {
         let is_zero = !block.is_empty() && block.iter().all(|&byte| byte == 0);
         let quick = if is_zero { self.zeroes(task, extent, unmap) } else { None };
         quick.unwrap_or_else(|| {
-            self.repeat(task, RequestKind::WriteRepeated, extent.lba, extent.blocks)
+            self.repeat(task, UnitRequestKind::WriteRepeated, extent.lba, extent.blocks)
         })
     }
 
@@ -108,8 +109,8 @@ impl Blocks<'_> {
     fn zeroes(&self, task: &mut Task, extent: Extent, unmap: bool) -> Option<Step> {
         let features = self.unit.features();
         let kind = match features.write_zeroes {
-            true => RequestKind::WriteZeroes { deallocate: unmap },
-            false if unmap && features.discard_zeroes => RequestKind::Discard,
+            true => UnitRequestKind::WriteZeroes { deallocate: unmap },
+            false if unmap && features.discard_zeroes => UnitRequestKind::Discard,
             false => return None,
         };
         task.stage = TaskStage::Device;

@@ -14,12 +14,16 @@ use std::sync::Arc;
 impl Nexus {
     /// The operation of [`Step::Reserve`]; `None`: the state must be put in force everywhere, so
     /// that it can be reported.
-    pub fn take_operation(&mut self) -> Option<reservation::Operation> {
+    pub fn take_operation(&mut self) -> Option<reservation::ReservationRequest> {
         self.operation.take()
     }
 
     /// The operation of [`Step::Reserve`] has been executed, or not.
-    pub fn reserved(&mut self, task: &mut Task, outcome: Result<(), reservation::Refusal>) -> Step {
+    pub fn reserved(
+        &mut self,
+        task: &mut Task,
+        outcome: Result<(), reservation::ReservationRefusal>,
+    ) -> Step {
         let step = match outcome {
             Ok(()) if matches!(task.command, Command::ReserveIn { .. }) => {
                 Ok(self.ask_for_memory(task))

@@ -6,7 +6,7 @@ use crate::scsi::status::ScsiStatus;
 
 /// Operation for a device. Data is in the memory of the command, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum UnitRequestKind {
     /// Blocks to memory, which the initiator gets.
     Read,
     /// Read blocks into memory only to check that they are readable. The content of the memory is
@@ -38,11 +38,11 @@ pub enum RequestKind {
 
 /// One operation on the device behind a logical unit. The answer is [`super::Nexus::finished`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct UnitRequest {
     /// The logical unit, as the number under which the target has it.
     pub unit: usize,
     /// The operation.
-    pub kind: RequestKind,
+    pub kind: UnitRequestKind,
     /// First block.
     pub lba: u64,
     /// Blocks, more than zero; 0 for a flush.
@@ -118,7 +118,7 @@ pub enum Step {
         bytes: u32,
     },
     /// Hand the request to the device, then call [`super::Nexus::finished`].
-    Submit(Request),
+    Submit(UnitRequest),
     /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of
     /// the logical unit, or without one only have their state put in force everywhere; then call
     /// [`super::Nexus::reserved`].
@@ -150,7 +150,7 @@ pub(super) enum Then {
     /// The blocks that were written are verified.
     Verify,
     /// The same with the next `left` blocks from `lba` on.
-    Again { kind: RequestKind, lba: u64, left: u32 },
+    Again { kind: UnitRequestKind, lba: u64, left: u32 },
     /// The next range of UNMAP.
     Range { next: u16, count: u16 },
 }

@@ -6,7 +6,7 @@
 
 use super::secret_files::SecretFiles;
 use std::collections::BTreeMap;
-use weft_endpoint::inventory::{Naa, Printable};
+use weft_endpoint::inventory::{Naa, PrintableName};
 use weft_proto::limits::{IO_QUEUES_CONFIGURED_MAX, IO_QUEUES_MAX};
 
 /// Hosts or initiators that have access.
@@ -254,7 +254,7 @@ fn printable<const MAX: usize>(
     left: &mut Vec<String>,
 ) -> Option<String> {
     let text = text?.trim().to_owned();
-    match text.parse::<Printable<MAX>>() {
+    match text.parse::<PrintableName<MAX>>() {
         Ok(_) => Some(text),
         Err(_) if text.is_empty() => None,
         Err(e) => {

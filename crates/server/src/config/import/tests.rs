@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use weft_block::AccessState;
 use weft_endpoint::inventory::Access;
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::auth::Secret;
+use weft_proto::nvme::auth::DhchapSecret;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 const NVMET: &str = include_str!("../data/nvmet.json");
@@ -74,7 +74,7 @@ pub fn imported(text: &str) -> (Desired, Vec<String>) {
         // Without its secrets it does not start.
         assert!(read(&toml, "weft.toml", &scratch.0).is_err(), "{file} is missing");
         let secret = match file.ends_with("dhchap") {
-            true => Secret::of_key(&[n; 32], None).unwrap().text().to_string(),
+            true => DhchapSecret::of_key(&[n; 32], None).unwrap().text().to_string(),
             false => format!("the secret in {file}"),
         };
         crate::secret::create_private(&scratch.0.join(file), &secret).unwrap();

@@ -18,7 +18,7 @@ use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, TlsPsk};
 use weft_io::file_system::inode_block_bytes;
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::auth::{Hash, InterchangeKey, PskKeys, Secret};
+use weft_proto::nvme::auth::{DhchapSecret, Hash, InterchangeKey, PskKeys};
 use weft_proto::nvme::types::Nqn;
 use weft_server::config::import::import;
 use weft_server::config::{NoSourceOptions, read};
@@ -123,8 +123,8 @@ impl Client {
     }
 }
 
-fn dhchap_secret(byte: u8) -> Secret {
-    Secret::of_key(&[byte; 32], None).unwrap()
+fn dhchap_secret(byte: u8) -> DhchapSecret {
+    DhchapSecret::of_key(&[byte; 32], None).unwrap()
 }
 
 /// The content of a file with a secret of DH-HMAC-CHAP.

@@ -7,7 +7,7 @@
 
 use super::session::Session;
 use super::target_state::{Message, Ticket, Told};
-use crate::reservations::Pending;
+use crate::reservations::PendingChange;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
 use weft_proto::iscsi::target::TargetConnection;
@@ -23,7 +23,7 @@ pub(super) enum Then {
     /// Another session is notified, by dropping this.
     Tell(Ticket),
     /// The same of an operation on reservations.
-    Release(Arc<Pending>),
+    Release(Arc<PendingChange>),
 }
 
 /// Commands that have to be gone before something happens.
@@ -213,7 +213,7 @@ impl Session {
     /// A reservation was preempted, and commands of this session aborted with it. Those that change
     /// reservations do no I/O and are not waited for: one of them may itself wait until this is
     /// through.
-    pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<Pending>) {
+    pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<PendingChange>) {
         let mut own = self.abort_ordered(engine);
         own.retain(|tag| !self.commands[tag.index()].reserves);
         let held = self.holds_overdue();

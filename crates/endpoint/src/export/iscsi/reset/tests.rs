@@ -8,7 +8,7 @@ use crate::export::devices::OpenDevices;
 use crate::export::dialect::Dialect;
 use crate::identity::Identities;
 use crate::inventory::{LiveInventory, SubsystemConfig};
-use crate::reservations::Pending;
+use crate::reservations::PendingChange;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -149,8 +149,8 @@ impl Stage {
     }
 
     /// Another host preempts the reservation of this one; whether it waits tells the result.
-    fn preempt(&mut self) -> Weak<Pending> {
-        let pending = Arc::<Pending>::default();
+    fn preempt(&mut self) -> Weak<PendingChange> {
+        let pending = Arc::<PendingChange>::default();
         let waits = Arc::downgrade(&pending);
         self.session.preempted(&mut self.engine, pending);
         waits
@@ -166,7 +166,7 @@ impl Stage {
     }
 }
 
-fn waits(pending: &Weak<Pending>) -> bool {
+fn waits(pending: &Weak<PendingChange>) -> bool {
     pending.strong_count() > 0
 }
 

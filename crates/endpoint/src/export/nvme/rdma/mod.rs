@@ -7,7 +7,7 @@ pub(crate) use self::receives::ReceiveMemory;
 
 use self::transport::RdmaLink;
 use crate::export::listen::Open;
-use crate::export::nvme::connection::Connection;
+use crate::export::nvme::connection::NvmeConnection;
 use crate::export::nvme::target_state::TargetState;
 use crate::export::nvme::transport::PortAddress;
 use crate::limits::RDMA_IN_CAPSULE_BYTES;
@@ -78,7 +78,7 @@ pub(crate) fn accept(
         Ok(link) => {
             at.set_port(local.port());
             let port = shared.port(&port(at), local.ip());
-            Connection::accept(on, link, shared, port, None);
+            NvmeConnection::accept(on, link, shared, port, None);
         }
         Err((mut pair, e)) => refuse(&mut *pair, RejectStatus::NO_RESOURCES, &e),
     }

@@ -6,7 +6,7 @@
 
 use super::receives::Receives;
 use crate::capture::{CapsuleTap, Capture, Start};
-use crate::export::nvme::session::Session;
+use crate::export::nvme::session::NvmeSession;
 use crate::export::nvme::transport::{self, Engine, Event};
 use crate::limits::RDMA_LENT_PIECES;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
@@ -145,7 +145,7 @@ impl RdmaLink {
 
     /// Copies what was read from the host into the memory of its command. Data of a capsule is
     /// there already.
-    fn take_out(&mut self, session: &mut Session, tag: Tag) {
+    fn take_out(&mut self, session: &mut NvmeSession, tag: Tag) {
         if !self.wire.has_memory(tag) {
             return;
         }
@@ -161,7 +161,7 @@ impl RdmaLink {
 
     /// Takes the memory of a command from the queue pair.
     #[inline]
-    fn release(&mut self, session: &mut Session, tag: Tag) {
+    fn release(&mut self, session: &mut NvmeSession, tag: Tag) {
         match self.wire.take_back(tag) {
             Some(memory) => session.give_back(tag, memory),
             None => self.wire.release(tag),
@@ -171,7 +171,7 @@ impl RdmaLink {
     /// Has a command's result sent from where it is, if it is in memory of the device; whether that
     /// is so.
     #[inline]
-    fn lends(&mut self, session: &mut Session, tag: Tag, offset: u32) -> bool {
+    fn lends(&mut self, session: &mut NvmeSession, tag: Tag, offset: u32) -> bool {
         // What is captured is read by this process, from wherever it is.
         if offset == 0
             && self.tap.as_ref().is_none_or(|tap| !tap.goes_on())
@@ -202,7 +202,7 @@ impl RdmaLink {
     }
 }
 
-impl Turn<Session> for RdmaLink {
+impl Turn<NvmeSession> for RdmaLink {
     type Queue = TargetQueuePair;
 
     #[inline]
@@ -211,7 +211,7 @@ impl Turn<Session> for RdmaLink {
     }
 
     #[inline]
-    fn tell(&mut self, on: &Handle, session: &mut Session) -> bool {
+    fn tell(&mut self, on: &Handle, session: &mut NvmeSession) -> bool {
         let mut some = false;
         while let Some(event) = self.engine.queue.poll_event() {
             some = true;
@@ -258,7 +258,7 @@ impl Turn<Session> for RdmaLink {
     }
 
     #[inline]
-    fn act(&mut self, session: &mut Session, work: Work) -> Result<(), NoMemoryNow> {
+    fn act(&mut self, session: &mut NvmeSession, work: Work) -> Result<(), NoMemoryNow> {
         let (wire, queue) = (&mut self.wire, &mut self.engine.queue);
         let number = work.id().map_or(0, weft_proto::nvme_rdma::WorkId::number);
         match work {
@@ -317,7 +317,7 @@ impl Turn<Session> for RdmaLink {
     }
 }
 
-impl Link<Session> for RdmaLink {
+impl Link<NvmeSession> for RdmaLink {
     type Engine = RdmaEngine;
 
     #[inline]
@@ -345,7 +345,7 @@ impl Link<Session> for RdmaLink {
     }
 
     #[inline]
-    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity {
+    fn receive(&mut self, on: &Handle, session: &mut NvmeSession) -> Activity {
         let activity = self.wire.receive(on, &mut self.engine.queue);
         let mut told = self.tell(on, session);
         // Data of capsules is put where it belongs before the session works in this turn.
@@ -356,7 +356,7 @@ impl Link<Session> for RdmaLink {
     }
 
     #[inline]
-    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
+    fn send(&mut self, on: &Handle, session: &mut NvmeSession) -> Activity {
         self.turn(on, session)
     }
 
@@ -387,7 +387,7 @@ impl Link<Session> for RdmaLink {
     }
 }
 
-impl transport::Link for RdmaLink {
+impl transport::NvmeLink for RdmaLink {
     const PROTOCOL: &'static str = "nvme+rdma";
 
     fn sent(&self) -> u64 {

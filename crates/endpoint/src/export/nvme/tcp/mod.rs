@@ -3,10 +3,10 @@
 mod security;
 mod transport;
 
-pub(super) use self::security::Security;
+pub(super) use self::security::ConnectionSecurity;
 
 use self::transport::link;
-use super::connection::Connection;
+use super::connection::NvmeConnection;
 use super::target_state::TargetState;
 use super::transport::PortAddress;
 use crate::export::listen::Open;
@@ -19,7 +19,7 @@ use weft_io::{Handle, Stream};
 use weft_proto::nvme::sqe::HostMemory;
 
 /// The port of this listener.
-fn port(listener: SocketAddr, security: &Security) -> PortAddress {
+fn port(listener: SocketAddr, security: &ConnectionSecurity) -> PortAddress {
     let shown = SocketAddr::new(listener.ip().to_canonical(), listener.port());
     PortAddress {
         address: security.address(shown),
@@ -35,20 +35,20 @@ fn accept(
     stream: Box<dyn Stream>,
     mut at: SocketAddr,
     shared: &Arc<TargetState>,
-    security: &Security,
+    security: &ConnectionSecurity,
 ) {
     let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
     let peer = stream.peer();
     let (stream, proven) = match security {
-        Security::None => (stream, None),
-        Security::Tls(tls) => match tls.wrap(stream) {
+        ConnectionSecurity::None => (stream, None),
+        ConnectionSecurity::Tls(tls) => match tls.wrap(stream) {
             Ok((stream, peer)) => (stream, Some(Proven { peer, is_required: true })),
             Err(e) => {
                 let now = on.now().since_epoch();
                 return shared.members.refusals().log(now, || format!("{peer}: {e}"));
             }
         },
-        Security::Either(tls) => {
+        ConnectionSecurity::Either(tls) => {
             shared.generated.forget(on.now().since_epoch());
             let (stream, peer) = tls.wrap_if_asked(stream);
             (stream, Some(Proven { peer, is_required: false }))
@@ -56,7 +56,7 @@ fn accept(
     };
     at.set_port(local.port());
     let port = shared.port(&port(at, security), local.ip());
-    Connection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
+    NvmeConnection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
 }
 
 /// Listens at an address on the loop of `on`.
@@ -64,7 +64,7 @@ pub(super) fn listen(
     on: &Handle,
     at: SocketAddr,
     shared: &Arc<TargetState>,
-    security: Security,
+    security: ConnectionSecurity,
 ) -> Result<(SocketAddr, Open), Error> {
     let (to, of_port) = (Arc::clone(shared), security.clone());
     let (address, open) =

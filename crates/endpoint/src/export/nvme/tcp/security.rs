@@ -10,21 +10,21 @@ use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme_tcp::{
     concatenating_transport_address, secure_transport_address, transport_address,
 };
-use weft_tls::Server;
+use weft_tls::TlsAcceptor;
 
 /// What connections begin with.
 #[derive(Clone, Default)]
-pub(crate) enum Security {
+pub(crate) enum ConnectionSecurity {
     /// NVMe/TCP.
     #[default]
     None,
     /// TLS.
-    Tls(Server),
+    Tls(TlsAcceptor),
     /// TLS, or NVMe/TCP with which a host authenticates, and gets a key for TLS.
-    Either(Server),
+    Either(TlsAcceptor),
 }
 
-impl Security {
+impl ConnectionSecurity {
     /// By the keys of a configuration; those that authentications generate are in `generated`.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! NVMe/TCP as a transport of controllers: a stream pump with the target's engine.
 
-use crate::export::nvme::session::Session;
-use crate::export::nvme::transport::{Engine, Event, Link};
+use crate::export::nvme::session::NvmeSession;
+use crate::export::nvme::transport::{Engine, Event, NvmeLink};
 use crate::limits::IN_CAPSULE_BYTES;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Engine for TcpTargetConnection {
     }
 }
 
-impl Link for TcpLink {
+impl NvmeLink for TcpLink {
     const PROTOCOL: &'static str = "nvme+tcp";
 
     fn encrypted_by(&self) -> Option<&'static str> {
@@ -109,7 +109,7 @@ impl Link for TcpLink {
     }
 }
 
-impl Handler<TcpTargetConnection> for Session {
+impl Handler<TcpTargetConnection> for NvmeSession {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         Self::memory_mut(self, tag, offset, len)

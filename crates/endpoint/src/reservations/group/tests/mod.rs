@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use weft_base::lock::Lock;
 use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{
-    Action, Changes, Effect, KeyCheck, Kind, Notice, Operation, Refusal, Registrant,
-    ReservationState,
+    Action, Changes, Effect, KeyCheck, Kind, Notice, Registrant, ReservationRefusal,
+    ReservationRequest, ReservationState,
 };
 use weft_testing::wait::{PATIENCE, until};
 
@@ -18,10 +18,10 @@ const UUID: Uuid = Uuid::from_bytes([7; 16]);
 
 /// An export that keeps what it is told, and has commands of whom is aborted.
 #[derive(Default)]
-struct Export(Lock<Vec<(Changes, Arc<Pending>)>>);
+struct Export(Lock<Vec<(Changes, Arc<PendingChange>)>>);
 
 impl ReservationFollower for Export {
-    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<PendingChange>) {
         if !changes.aborted.is_empty() {
             self.0.lock().push((changes.clone(), Arc::clone(pending)));
         }
@@ -32,25 +32,29 @@ fn host(n: u8) -> Registrant {
     Registrant::Host(Id128([n; 16]))
 }
 
-fn begin(table: &ReservationTable, by: u8, action: Action) -> mpsc::Receiver<Result<(), Refusal>> {
+fn begin(
+    table: &ReservationTable,
+    by: u8,
+    action: Action,
+) -> mpsc::Receiver<Result<(), ReservationRefusal>> {
     let (sender, receiver) = mpsc::channel();
     let of = table.of(UUID).unwrap();
     of.execute(
-        Operation { by: host(by), action, persist: None },
+        ReservationRequest { by: host(by), action, persist: None },
         Box::new(move |outcome| _ = sender.send(outcome)),
     );
     receiver
 }
 
-fn run(table: &ReservationTable, by: u8, action: Action) -> Result<(), Refusal> {
+fn run(table: &ReservationTable, by: u8, action: Action) -> Result<(), ReservationRefusal> {
     begin(table, by, action).recv_timeout(PATIENCE).expect("an answer")
 }
 
-fn register(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
+fn register(table: &ReservationTable, by: u8) -> Result<(), ReservationRefusal> {
     run(table, by, Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false })
 }
 
-fn acquire(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
+fn acquire(table: &ReservationTable, by: u8) -> Result<(), ReservationRefusal> {
     run(table, by, Action::Acquire { key: by.into(), kind: Kind::WriteExclusiveRegistrantsOnly })
 }
 
@@ -150,7 +154,7 @@ fn gateways_that_tell_each_other_at_a_time_do_not_wait_for_each_other() {
         let answers = [1, 2, 3].map(of);
         for answer in answers {
             let outcome = answer.recv_timeout(PATIENCE).expect("an answer");
-            assert!(matches!(outcome, Ok(()) | Err(Refusal::Conflict)), "{outcome:?}");
+            assert!(matches!(outcome, Ok(()) | Err(ReservationRefusal::Conflict)), "{outcome:?}");
         }
     }
     let states = tables.map(|table| table.of(UUID).unwrap().shared().look(ReservationState::clone));
@@ -175,10 +179,10 @@ fn what_failed_is_tried_again_and_executed_once() {
     // learns it.
     cluster
         .change(|inner| inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into());
-    assert_eq!(register(&table, 2), Err(Refusal::NotStored));
+    assert_eq!(register(&table, 2), Err(ReservationRefusal::NotStored));
     assert_eq!(
         run(&other, 2, Action::Register { check: KeyCheck::Current(0), key: 5, all_ports: false }),
-        Err(Refusal::Conflict)
+        Err(ReservationRefusal::Conflict)
     );
     assert!(
         [&table, &other].iter().all(|it| it
@@ -206,14 +210,14 @@ fn a_refusal_by_what_others_do_not_know_yet_waits_for_them() {
         inner.deaf = vec![0, 2];
         inner.fenced.push(0);
     });
-    assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
+    assert_eq!(run(&one, 1, preempt(1, 2)), Err(ReservationRefusal::NotStored));
     assert!(may_write(&three, 2) && may_write(&two, 2));
     let refused =
         begin(&two, 2, Action::Release { key: 2, kind: Kind::WriteExclusiveRegistrantsOnly });
     until("the gateway knows", || !may_write(&two, 2));
     assert!(refused.try_recv().is_err() && may_write(&three, 2));
     cluster.change(|inner| inner.deaf.clear());
-    assert_eq!(refused.recv_timeout(PATIENCE), Ok(Err(Refusal::Conflict)));
+    assert_eq!(refused.recv_timeout(PATIENCE), Ok(Err(ReservationRefusal::Conflict)));
     assert!(!may_write(&three, 2));
 }
 
@@ -242,7 +246,7 @@ fn a_report_tells_what_a_gateway_stored_that_ended_before_it_told_anybody() {
         inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into();
         inner.fenced.push(0);
     });
-    assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
+    assert_eq!(run(&one, 1, preempt(1, 2)), Err(ReservationRefusal::NotStored));
     assert!(
         may_write(&two, 2) && !may_write(&three, 2),
         "the second was not told, and the third begins with what is stored"
@@ -255,7 +259,7 @@ fn a_report_tells_what_a_gateway_stored_that_ended_before_it_told_anybody() {
     cluster.change(|inner| inner.reads_fail = true);
     let (sender, receiver) = mpsc::channel();
     two.of(UUID).unwrap().confirm(Box::new(move |outcome| sender.send(outcome).unwrap()));
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(Refusal::NotStored)));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(ReservationRefusal::NotStored)));
 }
 
 #[test]
@@ -279,10 +283,10 @@ fn a_gateway_begins_with_what_is_stored_and_not_without() {
     assert!(may_write(&cluster.join(), 2), "it was not to persist");
 }
 
-fn register_as(table: &ReservationTable, name: &str, by: u8) -> Result<(), Refusal> {
+fn register_as(table: &ReservationTable, name: &str, by: u8) -> Result<(), ReservationRefusal> {
     let (sender, receiver) = mpsc::channel();
     let action = Action::Register { check: KeyCheck::Ignore, key: by.into(), all_ports: false };
-    let operation = Operation { by: host(by), action, persist: None };
+    let operation = ReservationRequest { by: host(by), action, persist: None };
     let answer = Box::new(move |outcome| _ = sender.send(outcome));
     table.of(UUID).unwrap().execute_as(operation, Some(Nqn::new(name).unwrap()), answer);
     receiver.recv_timeout(PATIENCE).expect("an answer")
@@ -302,7 +306,7 @@ fn whoever_has_proved_its_name_at_one_gateway_has_its_identifier_at_all() {
     tables.iter().for_each(|table| drop(table.of(UUID).unwrap()));
     assert_eq!(register_as(&tables[0], "a", 1), Ok(()));
     assert_eq!(tables.each_ref().map(owner), [(); 2].map(|()| Some("a".to_owned())));
-    assert_eq!(register_as(&tables[1], "b", 1), Err(Refusal::Conflict));
+    assert_eq!(register_as(&tables[1], "b", 1), Err(ReservationRefusal::Conflict));
     assert_eq!(register_as(&tables[1], "a", 1), Ok(()));
 }
 
@@ -339,7 +343,7 @@ fn an_older_state_does_not_come_back() {
     two.missed(Box::new(move || sender.send(()).unwrap()));
     receiver.recv_timeout(PATIENCE).unwrap();
     assert!(!may_write(&two, 2));
-    assert_eq!(register(&two, 2), Err(Refusal::NotStored));
+    assert_eq!(register(&two, 2), Err(ReservationRefusal::NotStored));
     assert!(!may_write(&one, 2) && !may_write(&two, 2));
 }
 
@@ -358,7 +362,7 @@ fn namespaces_do_not_wait_for_each_other() {
     let action = Action::Register { check: KeyCheck::Ignore, key: 1, all_ports: false };
     let of = one.of(Uuid::from_bytes([8; 16])).unwrap();
     of.execute(
-        Operation { by: host(1), action, persist: Some(true) },
+        ReservationRequest { by: host(1), action, persist: Some(true) },
         Box::new(move |outcome| sender.send(outcome).unwrap()),
     );
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
@@ -411,7 +415,7 @@ fn whoever_was_preempted_writes_nowhere_after_the_answer() {
             let both = [dice.below(3), dice.below(3)]
                 .map(|at| begin(&tables[at as usize], by, preempt(by, victim)));
             let outcomes = both.map(|answer| answer.recv_timeout(PATIENCE).expect("an answer"));
-            if outcomes.iter().any(|outcome| *outcome != Err(Refusal::NotStored)) {
+            if outcomes.iter().any(|outcome| *outcome != Err(ReservationRefusal::NotStored)) {
                 let writes: Vec<_> = tables.iter().map(|table| may_write(table, victim)).collect();
                 assert_eq!(writes, [false; 3], "seed {seed}: {victim} was preempted: {outcomes:?}");
             }

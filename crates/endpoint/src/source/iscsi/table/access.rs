@@ -1,7 +1,7 @@
 //! Access state of the logical unit through the target's port (SPC-4 §5.15), as a session learns
 //! it.
 
-use weft_block::{AccessState, Change};
+use weft_block::{AccessState, DeviceChange};
 use weft_io::Time;
 use weft_proto::scsi::initiator::PortState;
 use weft_proto::scsi::sense::Sense;
@@ -30,8 +30,8 @@ impl Access {
     }
 
     /// What is news.
-    pub(super) fn change(&mut self, state: AccessState) -> Option<Change> {
-        (core::mem::replace(&mut self.told, state) != state).then_some(Change::Access(state))
+    pub(super) fn change(&mut self, state: AccessState) -> Option<DeviceChange> {
+        (core::mem::replace(&mut self.told, state) != state).then_some(DeviceChange::Access(state))
     }
 }
 

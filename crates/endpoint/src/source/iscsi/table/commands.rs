@@ -9,7 +9,7 @@ use crate::source::queue::{Commands, QueueGate, RemoteQueue};
 use crate::source::settle::{LostWrites, iscsi_bound};
 use crate::unsettled::Unsettled;
 use std::sync::Arc;
-use weft_block::{Change, Completion, Error, Op, Presence};
+use weft_block::{Completion, DeviceChange, Error, Op, Presence};
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -142,12 +142,12 @@ impl Commands for Table {
         Ok(())
     }
 
-    fn change(&mut self) -> Option<Change> {
+    fn change(&mut self) -> Option<DeviceChange> {
         self.shared.tell_absent(&mut self.absent, self.identification.is_absent(), &self.url);
         let is_away = self.shared.presence() != Presence::Here;
         if is_away != self.is_away {
             self.is_away = is_away;
-            return Some(if is_away { Change::Away } else { Change::Back });
+            return Some(if is_away { DeviceChange::Away } else { DeviceChange::Back });
         }
         if let Some(change) = self.access.change(self.shared.access()) {
             return Some(change);
@@ -157,7 +157,7 @@ impl Commands for Table {
             return None;
         }
         self.blocks = blocks;
-        Some(Change::Resized { blocks })
+        Some(DeviceChange::Resized { blocks })
     }
 
     fn violation(&self, engine: &Initiator) -> Option<String> {

@@ -16,7 +16,7 @@ use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
 use weft_proto::nvme_tcp::{HostConnection, TcpHostConfig, TcpHostEvent};
 use weft_proto::stream::Tag;
-use weft_tls::{Client, Peer};
+use weft_tls::{Peer, TlsConnector};
 
 impl OpenLink for TcpLink {
     type Place = Vec<SocketAddr>;
@@ -150,7 +150,7 @@ impl Handshake for Connecting {
 
     fn secure(&mut self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, Error> {
         let Some(psk) = &self.psk else { return Ok(stream) };
-        let wrapped = psk.client().map(|client: &Client| client.wrap(stream));
+        let wrapped = psk.client().map(|client: &TlsConnector| client.wrap(stream));
         let failed =
             |why: String| Error::new(ErrorKind::Unsupported, format!("{}: {why}", self.name));
         let (stream, peer) = wrapped

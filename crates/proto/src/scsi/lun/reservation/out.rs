@@ -1,6 +1,6 @@
 //! PERSISTENT RESERVE OUT (SPC-4 §6.16): its rules, up to the operation that it becomes.
 
-use crate::reservation::{self, Action, KeyCheck, Kind, Operation, Registrant};
+use crate::reservation::{self, Action, KeyCheck, Kind, Registrant, ReservationRequest};
 use crate::scsi::bytes::{be16, be32, be64};
 use crate::scsi::lun::name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 use crate::scsi::opcode::{ReservationType, ReserveOut};
@@ -80,7 +80,7 @@ impl Out {
         nexus: &NexusName,
         list: &[u8],
         persists: bool,
-    ) -> Result<Operation, Sense> {
+    ) -> Result<ReservationRequest, Sense> {
         let (key, action_key) = (be64(list, 0), be64(list, 8));
         let mut persist = None;
         let action = match self.action {
@@ -106,7 +106,7 @@ impl Out {
                 Action::Preempt { key, target: action_key, kind: self.kind()?, abort }
             }
         };
-        Ok(Operation { by: Registrant::Nexus(nexus.clone()), action, persist })
+        Ok(ReservationRequest { by: Registrant::Nexus(nexus.clone()), action, persist })
     }
 }
 
@@ -134,9 +134,9 @@ fn moved_to(list: &[u8]) -> Result<NexusName, Sense> {
     }
 }
 
-impl From<reservation::Refusal> for Refusal {
-    fn from(refusal: reservation::Refusal) -> Self {
-        use reservation::Refusal as Why;
+impl From<reservation::ReservationRefusal> for Refusal {
+    fn from(refusal: reservation::ReservationRefusal) -> Self {
+        use reservation::ReservationRefusal as Why;
         Self::Check(match refusal {
             Why::Conflict => return Self::Conflict,
             Why::WrongType => Sense::illegal(AdditionalSense::INVALID_RELEASE),
