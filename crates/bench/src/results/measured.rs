@@ -132,7 +132,7 @@ pub struct MachineShare {
 /// Counts of a run with a fixed number of operations, at both ends; each number except the first is
 /// per operation. Unlike times, they do not depend on the load of the machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Counts"))]
 pub struct MeasuredCounts {
     /// Operations.
     pub ios: u64,

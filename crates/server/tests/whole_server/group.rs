@@ -104,7 +104,7 @@ fn gateways_in_one_process_serve_the_same_and_take_over_from_each_other() {
 
     // Who leaves gives everything away, and finds it when it comes back.
     second.stop().unwrap();
-    assert_eq!(owned(&first, one.name), ANA_GROUPS);
+    until("the first one has everything", || owned(&first, one.name) == ANA_GROUPS);
     until("it has left", || gateway(&first, two.name).state == "away");
     let (second, events) = start(&two, two_at, &store);
     assert_eq!(subsystems(&second), 2);
