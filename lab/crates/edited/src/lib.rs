@@ -2,6 +2,7 @@
 //! shipped.
 #![forbid(unsafe_code)]
 
+mod page;
 mod splice;
 mod versions;
 
@@ -15,6 +16,7 @@ use std::{
 use anyhow::{Context, Result};
 use xtask::sh;
 
+pub use page::apply;
 pub use splice::{Splice, splice};
 
 /// Texts of files, by their paths from the root of the workspace.

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use xtask::{published::packing, sh};
+use xtask::{published::packing, sh, tools};
 
 /// Fresh seeds of the proof `sim`.
 const FRESH_SEEDS: &str = "20000";
@@ -160,6 +160,7 @@ pub fn all() -> Result<Vec<Proof>> {
     proofs.extend(of_vendored()?);
     proofs.push(of_aarch64()?);
     proofs.extend(of_registry());
+    proofs.push(of_tutorials());
     proofs.push(of_python()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -238,6 +239,15 @@ fn of_registry() -> [Proof; 2] {
             docs,
         ),
     ]
+}
+
+/// The examples of the pages for contributors.
+fn of_tutorials() -> Proof {
+    let about = "The examples of a new export and of a new source (`docs/contributing/add-an-export.md` and `add-a-source.md`) in a copy of the sources: \
+                 they are built, and their tests pass.";
+    let mut command = tools::cargo("test");
+    command.args(["--quiet", "--package", "lab-edited", "--lib", "--", "--ignored", "--nocapture"]);
+    Proof::new("tutorials", about, command)
 }
 
 /// The package for Python with a client that others wrote.
