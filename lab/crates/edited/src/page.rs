@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::Texts;
 
-/// Where files are whose path begins with no crate's.
+/// The directory of files whose path begins with no crate.
 const ENDPOINT: &str = "crates/endpoint/src/";
 
 /// Does what a page says to these sources.
