@@ -4,8 +4,8 @@
 
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
-    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash,
-    HostAuthentication, HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX, DhchapSecret,
+    AuthenticationVerdict, Concatenation, ControllerAuthentication, ControllerKeys, DhchapSecret,
+    Group, Hash, HostAuthentication, HostKeys, HostStep, InterchangeKey, MESSAGE_BYTES_MAX,
     SecureChannel,
 };
 

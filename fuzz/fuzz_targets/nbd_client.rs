@@ -8,7 +8,7 @@ use connection_end::{ConnectionEnd, Go};
 use weft_fuzz::Input;
 use weft_proto::nbd::client::ClientCommand;
 use weft_proto::nbd::code::{CommandCode, CommandFlags, ErrorCode};
-use weft_proto::nbd::{NbdClient, ClientConfig, ClientEvent, Form};
+use weft_proto::nbd::{ClientConfig, ClientEvent, Form, NbdClient};
 use weft_proto::stream::Tag;
 
 /// Bytes of each read and write.

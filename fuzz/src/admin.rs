@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, ControllerCore, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port,
+    CONNECT_BYTES, ControlEvent, ControllerCore, ControllerKind, IoQueue, Namespace, Next, Port,
     Subsystem, SubsystemConfig, Support, before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
@@ -258,7 +258,10 @@ fn enable() -> Sqe {
 
 /// The I/O queue of a host on a controller that is enabled, in a subsystem of its own. Its
 /// namespace 1 has these reservations.
-pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, ControllerCore, IoQueue) {
+pub fn enabled(
+    host: Id128,
+    reservations: &Arc<Reservations>,
+) -> (Subsystem, ControllerCore, IoQueue) {
     let now = Duration::from_secs(10);
     let mut subsystem =
         Subsystem::new(now, SubsystemConfig::new(ControllerKind::Io, subsystem_nqn()));

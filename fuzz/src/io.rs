@@ -134,8 +134,10 @@ impl Io {
             self.queue.namespaces().at(request.namespace).expect("a request names a namespace");
         let end = request.lba.0.checked_add(u64::from(request.blocks));
         assert!(end.is_some_and(|end| end <= namespace.blocks), "{request:?}");
-        let moves =
-            matches!(request.kind, IoRequestKind::Read | IoRequestKind::Write | IoRequestKind::Compare);
+        let moves = matches!(
+            request.kind,
+            IoRequestKind::Read | IoRequestKind::Write | IoRequestKind::Compare
+        );
         assert!(
             !moves
                 || u64::from(request.bytes)

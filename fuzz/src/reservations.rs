@@ -12,7 +12,8 @@ use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Lba, Nsid};
 use weft_proto::reservation::{
-    Action, KeyCheck, Kind, PermittedAccess, ReservationRefusal, Registrant, ReservationState, Reservations,
+    Action, KeyCheck, Kind, PermittedAccess, Registrant, ReservationRefusal, ReservationState,
+    Reservations,
 };
 use weft_proto::scsi::cdb::{Command, Extent};
 use weft_proto::scsi::initiator::parameters::reserve_out;
