@@ -41,7 +41,13 @@ fn subject<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let after = after.strip_prefix('<').and_then(|it| it.split_once("> ")).map_or(after, |it| it.1);
     let after = after.split_once(" for ").map_or(after, |(_, name)| name).trim_start();
     let name = after.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    (is_first && line.ends_with('{') && !name.is_empty()).then_some(name)
+    // Conditions may stand between the name and the brace.
+    (is_first && !line.ends_with(';') && !name.is_empty()).then_some(name)
+}
+
+/// Returns whether a block that begins with `indent` spaces ends at a line.
+fn is_end(line: &str, indent: usize) -> bool {
+    line.len() == indent + 1 && line.ends_with('}')
 }
 
 /// Returns the lines of each block that begins with a word, with the name of its type.
@@ -52,7 +58,7 @@ fn blocks<'a>(text: &'a str, word: &str) -> Vec<(&'a str, Vec<&'a str>)> {
     let block = |(at, name): (usize, &'a str)| {
         let indent = lines[at].len() - lines[at].trim_start().len();
         let inside = lines[at + 1..].iter().copied();
-        let inside = inside.take_while(|line| line.trim_end().len() != indent + 1);
+        let inside = inside.take_while(|line| !is_end(line, indent));
         (name, inside.collect())
     };
     begins.map(block).collect()
@@ -117,5 +123,7 @@ fn plain_data_is_told_from_other_types() {
     assert_eq!(count(plain), 0);
     assert_eq!(count(&format!("{plain}impl A {{\n    fn c(&self) {{}}\n}}\n")), 0);
     assert_eq!(count(&format!("{plain}impl<T> B<T> for A {{\n    fn c(&mut self) {{}}\n}}\n")), 2);
+    let far = "impl<T> A\nwhere\n    T: B,\n{\n    fn c(&mut self) {}\n}\n";
+    assert_eq!(count(&format!("{plain}{far}")), 2);
     assert_eq!(count(&plain.replace("pub(super) a", "a")), 1);
 }

@@ -1,12 +1,14 @@
 //! As much of Markdown as the rules need: headings, links, fenced blocks and rows of tables.
 
-/// A fenced block: the word behind the fence, and its lines.
+/// A fenced block: the word behind the fence, its lines, and the paragraph before it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fence<'a> {
     /// Text behind the opening fence.
     pub info: &'a str,
     /// Lines between the fences.
     pub lines: Vec<&'a str>,
+    /// Lines of the paragraph before the opening fence.
+    pub before: Vec<&'a str>,
 }
 
 /// A document taken apart.
@@ -27,6 +29,7 @@ impl<'a> Document<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut document = Self::default();
         let mut open: Option<&str> = None;
+        let (mut paragraph, mut has_ended) = (Vec::new(), false);
         for line in text.lines() {
             let trimmed = line.trim_start();
             match open {
@@ -35,11 +38,17 @@ impl<'a> Document<'a> {
                 None => match ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence)) {
                     Some(fence) => {
                         open = Some(fence);
-                        document
-                            .fences
-                            .push(Fence { info: trimmed[fence.len()..].trim(), lines: Vec::new() });
+                        let info = trimmed[fence.len()..].trim();
+                        let before = std::mem::take(&mut paragraph);
+                        document.fences.push(Fence { info, lines: Vec::new(), before });
                     }
-                    None => document.prose(line),
+                    None => {
+                        if std::mem::replace(&mut has_ended, line.is_empty()) && !line.is_empty() {
+                            paragraph.clear();
+                        }
+                        paragraph.extend((!line.is_empty()).then_some(line));
+                        document.prose(line);
+                    }
                 },
             }
         }
@@ -103,6 +112,8 @@ mod tests {
             document.fences_under("One, `two`").unwrap()[0].lines,
             ["# no heading", "[no](link)"]
         );
+        assert_eq!(document.fences[0].before, text.lines().take(2).collect::<Vec<_>>());
+        assert_eq!(Document::parse("a\n\nb\nc\n\n```\n```\n").fences[0].before, ["b", "c"]);
         assert!(document.fences_under("Next").unwrap().is_empty());
         assert_eq!(
             Document::parse("| a | b |\n|---|---|\n| `c` | |\n").rows,

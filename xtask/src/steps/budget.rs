@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     fs,
     hint::black_box,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -35,36 +35,28 @@ pub struct Cost {
 
 /// Times the work on a thread of its own, from [`Gauge::start`] to [`Gauge::cost`].
 pub struct Gauge {
-    stopped: Arc<(Mutex<bool>, Condvar)>,
+    /// The thread ends when this does.
+    stop: Sender<()>,
     times: JoinHandle<Vec<Duration>>,
 }
 
 impl Gauge {
     /// Starts the thread.
     pub fn start() -> Self {
-        let stopped = Arc::<(Mutex<bool>, Condvar)>::default();
-        let shared = stopped.clone();
+        let (stop, stopped) = channel();
         let times = thread::spawn(move || {
-            let (stopped, changed) = &*shared;
-            let mut times = Vec::new();
-            let mut guard = stopped.lock().unwrap_or_else(PoisonError::into_inner);
-            loop {
+            let mut times = vec![timed()];
+            while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
                 times.push(timed());
-                if *guard {
-                    return times;
-                }
-                (guard, _) =
-                    changed.wait_timeout(guard, PAUSE).unwrap_or_else(PoisonError::into_inner);
             }
+            times
         });
-        Self { stopped, times }
+        Self { stop, times }
     }
 
     /// Ends the thread; returns what the run took, in relation to the work.
     pub fn cost(self, run: Duration) -> Cost {
-        let (stopped, changed) = &*self.stopped;
-        *stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        changed.notify_all();
+        drop(self.stop);
         let times = self.times.join().unwrap_or_default();
         let sum: Duration = times.iter().sum();
         let mean = sum / u32::try_from(times.len()).unwrap_or(1).max(1);

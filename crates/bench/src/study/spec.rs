@@ -1,4 +1,5 @@
-//! Lanes of a study, and generators of their load: this process, another program, or other machines.
+//! Lanes of a study, and generators of their load: this process, another program, or other
+//! machines.
 
 use crate::error::Error;
 use crate::results;

@@ -2,6 +2,7 @@
 //! shipped.
 #![forbid(unsafe_code)]
 
+mod edit;
 mod page;
 mod splice;
 mod versions;
@@ -16,6 +17,7 @@ use std::{
 use anyhow::{Context, Result};
 use xtask::sh;
 
+pub use edit::Edit;
 pub use page::apply;
 pub use splice::{Splice, splice};
 

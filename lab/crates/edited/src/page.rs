@@ -1,12 +1,13 @@
 //! The examples of the pages for contributors: whole files, and lines for files that exist.
 //!
-//! A fence of Rust is the file that the paragraph before it names, or its end if there was one
-//! before. A fence of `diff` has the lines of a file behind `--- PATH`: those that stay, those that
-//! go (`-`) and those that come (`+`).
+//! A fence of Rust is the file of an example that the paragraph before it names, or the file's end if
+//! an earlier fence began it. A fence without such a name is skipped. A fence of `diff` has the lines
+//! of a file behind `--- PATH`: those that stay, those that go (`-`) and those that come (`+`).
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
+use xtask::markdown::Document;
 
-use crate::Texts;
+use crate::{Edit, Texts, splice};
 
 /// The directory of files whose path begins with no crate.
 const ENDPOINT: &str = "crates/endpoint/src/";
@@ -14,32 +15,24 @@ const ENDPOINT: &str = "crates/endpoint/src/";
 /// Does what a page says to these sources.
 ///
 /// # Errors
-/// A fence names no file; the lines that a diff expects are not there, or more than once.
+/// The lines that a diff expects are not there, or more than once.
 pub fn apply(page: &str, sources: &mut Texts) -> Result<()> {
-    let (mut paragraph, mut previous) = (String::new(), String::new());
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        let Some(kind) = line.strip_prefix("```") else {
-            if line.is_empty() && !paragraph.is_empty() {
-                previous = std::mem::take(&mut paragraph);
-            } else if !line.is_empty() {
-                paragraph += &format!("{line} ");
-            }
-            continue;
-        };
-        let fence: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        match kind {
+    for fence in Document::parse(page).fences {
+        match fence.info {
             "rust,ignore" => {
-                if let Some(path) = file_of(&previous) {
+                if let Some(path) = file_of(&fence.before.join(" ")) {
                     let text = sources.entry(path).or_default();
-                    *text += &format!(
-                        "{}{}\n",
-                        if text.is_empty() { "" } else { "\n" },
-                        fence.join("\n")
-                    );
+                    let gap = if text.is_empty() { "" } else { "\n" };
+                    *text += &format!("{gap}{}\n", fence.lines.join("\n"));
                 }
             }
-            "diff" => diff(&fence, sources)?,
+            "diff" => {
+                for edit in edits(&fence.lines)? {
+                    let (path, place) = edit.place(sources)?;
+                    let text = splice(&sources[&path], vec![place])?;
+                    sources.insert(path, text);
+                }
+            }
             _ => {}
         }
     }
@@ -48,31 +41,35 @@ pub fn apply(page: &str, sources: &mut Texts) -> Result<()> {
 
 /// The first file of an example that a paragraph names.
 fn file_of(paragraph: &str) -> Option<String> {
-    let named = paragraph.split('`').skip(1).step_by(2);
-    let path = named.into_iter().find(|name| name.ends_with(".rs") && name.contains("example"))?;
+    let mut named = paragraph.split('`').skip(1).step_by(2);
+    let path = named.find(|name| name.ends_with(".rs") && name.contains("example"))?;
     Some(if path.starts_with("crates/") { path.to_owned() } else { format!("{ENDPOINT}{path}") })
 }
 
-fn diff(lines: &[&str], sources: &mut Texts) -> Result<()> {
-    let paths = lines.iter().filter_map(|line| line.strip_prefix("--- "));
-    let parts = lines.split(|line| line.starts_with("--- ")).skip(1);
-    for (path, changes) in paths.zip(parts) {
-        let text = sources.get_mut(path).with_context(|| format!("no such file: {path}"))?;
-        let (mut from, mut to) = (String::new(), String::new());
-        for line in changes {
-            let (mark, rest) = line.split_at_checked(1).unwrap_or((" ", ""));
-            match mark {
-                " " => [&mut from, &mut to].into_iter().for_each(|it| *it += &format!("{rest}\n")),
-                "-" => from += &format!("{rest}\n"),
-                "+" => to += &format!("{rest}\n"),
-                _ => bail!("{line}: a line of a diff begins with a space, + or -"),
-            }
+/// The edits of a diff.
+fn edits(lines: &[&str]) -> Result<Vec<Edit>> {
+    let mut edits = Vec::<Edit>::new();
+    for line in lines {
+        if let Some(path) = line.strip_prefix("--- ") {
+            edits.push(Edit { path: path.into(), ..Edit::default() });
+            continue;
         }
-        let times = text.matches(&from).count();
-        ensure!(times == 1, "{path} has this {times} times:\n{from}");
-        *text = text.replacen(&from, &to, 1);
+        let (Some(edit), Some((mark, rest))) = (edits.last_mut(), line.split_at_checked(1)) else {
+            bail!("{line}: a diff begins with `--- PATH`, and has no empty line");
+        };
+        let (stays, text) = (mark == " ", format!("{rest}\n"));
+        match mark {
+            " " | "-" | "+" => {}
+            _ => bail!("{line}: a line of a diff begins with a space, + or -"),
+        }
+        if stays || mark == "-" {
+            edit.find += &text;
+        }
+        if stays || mark == "+" {
+            edit.put += &text;
+        }
     }
-    Ok(())
+    Ok(edits)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A bug as it is written in `crates/sim/planted`: what it is, perhaps the only scene in which it
 //! can be found, and its edits, each a text that stands in the sources once, and what replaces it.
 
-use std::{fs, ops::Range};
+use std::fs;
 
-use anyhow::{Context, Result, bail, ensure};
-use lab_edited::{Splice, Texts};
+use anyhow::{Context, Result, ensure};
+use lab_edited::Edit;
 use xtask::sh;
 
 /// Their directory.
@@ -19,15 +19,6 @@ pub struct Bug {
     pub name: String,
     pub scene: Option<String>,
     pub edits: Vec<Edit>,
-}
-
-/// A change of one place.
-#[derive(Debug)]
-pub struct Edit {
-    /// The file, or a directory that it is in.
-    path: String,
-    find: String,
-    put: String,
 }
 
 /// All of them, by their names.
@@ -76,58 +67,4 @@ impl Bug {
         }
         Ok(Self { name: name.into(), scene, edits })
     }
-}
-
-impl Edit {
-    /// The file, and the replacement in it; `guard` is what asks whether the bug is chosen. White
-    /// space does not count, as rustfmt sets it.
-    pub fn place(&self, sources: &Texts, guard: &str) -> Result<(String, Splice)> {
-        let is_below = |path: &str| {
-            path.strip_prefix(self.path.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            sources.iter().partition(|(path, _)| is_below(path));
-        match &self.found(&here)[..] {
-            [(path, bytes)] => {
-                let text = self.put.trim_end().replace(GUARD, guard);
-                Ok((path.clone(), Splice { bytes: bytes.clone(), text }))
-            }
-            [] => match &self.found(&elsewhere)[..] {
-                [(path, _)] => bail!("the text is in {path} now:\n{}", self.find),
-                _ => {
-                    bail!("the text is no longer there; search for its new form:\n{}", self.find)
-                }
-            },
-            [(first, _), (other, _), ..] => {
-                bail!("the text is there twice, in {first} and in {other}:\n{}", self.find)
-            }
-        }
-    }
-
-    fn found(&self, sources: &[(&String, &String)]) -> Vec<(String, Range<usize>)> {
-        let wanted: String = self.find.split_whitespace().collect();
-        let mut found = Vec::new();
-        for (path, text) in sources {
-            let dense: String = text.split_whitespace().collect();
-            let starts = dense.match_indices(&wanted).map(|(at, _)| at);
-            found.extend(starts.map(|at| ((*path).clone(), within(text, at, wanted.len()))));
-        }
-        found
-    }
-}
-
-/// Where the bytes from `at` of what a text has besides white space stand in it.
-fn within(text: &str, at: usize, bytes: usize) -> Range<usize> {
-    let dense = |(_, letter): &(usize, char)| !letter.is_whitespace();
-    let ends = text.char_indices().filter(dense).scan(0, |seen, (place, letter)| {
-        *seen += letter.len_utf8();
-        Some((*seen, place, place + letter.len_utf8()))
-    });
-    let covered = ends.filter(|(seen, ..)| *seen > at && *seen <= at + bytes);
-    let widen = |(start, end): (usize, usize), (_, from, to): (usize, usize, usize)| {
-        (start.min(from), end.max(to))
-    };
-    let (start, end) = covered.fold((text.len(), 0), widen);
-    start..end
 }

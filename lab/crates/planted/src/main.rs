@@ -18,7 +18,7 @@ use anyhow::{Context, Result, ensure};
 use lab_edited::{Splice, Texts, splice};
 use xtask::sh;
 
-use self::bug::Bug;
+use self::bug::{Bug, GUARD};
 
 /// The file in which the simulator is told of the bugs.
 const TOLD: &str = "crates/sim/src/bugs.rs";
@@ -65,8 +65,11 @@ fn edit(sources: &Texts, bugs: &[Bug]) -> Result<Texts> {
     let mut faults = Vec::new();
     for (number, bug) in bugs.iter().enumerate() {
         for edit in &bug.edits {
-            match edit.place(sources, &format!("crate::planted::is({number})")) {
-                Ok((path, splice)) => splices.entry(path).or_default().push(splice),
+            match edit.place(sources) {
+                Ok((path, Splice { bytes, text })) => {
+                    let text = text.replace(GUARD, &format!("crate::planted::is({number})"));
+                    splices.entry(path).or_default().push(Splice { bytes, text });
+                }
                 Err(fault) => {
                     let bug = format!("{}/{}.edit", bug::DIRECTORY, bug.name);
                     faults.push(format!("{bug} does not apply: {fault}"));

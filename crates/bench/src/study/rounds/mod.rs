@@ -104,7 +104,7 @@ impl<'a> Rounds<'a> {
             spec,
             workloads,
             progress,
-            size: size - size % u64::from(self::filling::UNIT_BYTES),
+            size: size - size % u64::from(filling::UNIT_BYTES),
             failures,
             notes: Vec::new(),
             first_error: None,

@@ -132,7 +132,7 @@ impl<L: NvmeLink> NvmeConnection<L> {
         on: &Handle,
         link: &mut L,
         session: &mut NvmeSession,
-        anew: Option<Box<Authenticating>>,
+        exchange: Option<Box<Authenticating>>,
         answer: Answer,
     ) {
         let Answer { tag, mut cqe, data, .. } = answer;
@@ -152,8 +152,8 @@ impl<L: NvmeLink> NvmeConnection<L> {
             cqe.status = Status::INTERNAL_ERROR;
         }
         match session {
-            NvmeSession::Admin(admin) => admin.authenticating = anew,
-            NvmeSession::Io(io) => io.authenticating = anew,
+            NvmeSession::Admin(admin) => admin.authenticating = exchange,
+            NvmeSession::Io(io) => io.authenticating = exchange,
             NvmeSession::New(_) | NvmeSession::Authenticating(_) => {}
         }
         link.engine().complete(tag, cqe, data_bytes);

@@ -67,8 +67,8 @@ impl NvmeSession {
         }
     }
 
-    /// Whether data that comes in one piece is to be shown to [`NvmeSession::place`], and has no
-    /// memory of its own.
+    /// Returns whether the data of this command must be passed to [`NvmeSession::place`] in one
+    /// piece.
     #[inline]
     pub(crate) fn wants_whole(&self, tag: Tag) -> bool {
         matches!(self, Self::Io(io) if io.side.wants_whole(tag))

@@ -50,7 +50,7 @@ pub(crate) trait Engine {
     /// and its end.
     fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32);
 
-    /// What [`NvmeLink::sent`] is at least when all answers so far have been sent.
+    /// Returns the value that [`NvmeLink::sent`] has reached when all answers so far are sent.
     fn queued(&self) -> u64;
 
     /// The controller has heard that the answer is out: the tag may name another command.
