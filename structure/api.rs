@@ -1,7 +1,8 @@
 //! The public interface of `weft-endpoint`, the crate for which semantic versioning is promised.
 //!
-//! Items that are `pub` can be reached from outside, as the lint `unreachable_pub` demands in that
-//! crate. So the declarations of its files are its interface.
+//! It offers modules of the crates that it is made of. Items that are `pub` can be reached from
+//! outside, as the lint `unreachable_pub` demands in these crates. So the declarations of their files
+//! are its interface, but for those that are hidden in the documentation: they are for each other.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,27 @@ use syn::{
 
 use crate::files;
 
-const SOURCES: &str = "crates/endpoint/src/";
+/// The crates that it is made of, and their modules that it does not offer.
+const CRATES: [(&str, &[&str]); 4] = [
+    (
+        "crates/connection/src/",
+        &[
+            "iscsi_remarks",
+            "memory",
+            "name_files",
+            "naming",
+            "nvme",
+            "reservation_kind",
+            "status",
+            "unsettled",
+        ],
+    ),
+    ("crates/initiator/src/", &[]),
+    ("crates/target/src/", &[]),
+    (FACADE, &[]),
+];
+
+const FACADE: &str = "crates/endpoint/src/";
 const LISTING: &str = "crates/endpoint/api.txt";
 
 /// Begins the listing.
@@ -43,24 +64,48 @@ fn the_interface_is_the_recorded_one() {
 
 /// All declarations, each with its module before it.
 fn listing() -> BTreeSet<String> {
-    let sources = files::rust().into_iter().filter(|(path, _)| path.starts_with(SOURCES));
-    let parsed: Vec<(String, Vec<Item>)> = sources
-        .filter_map(|(path, text)| {
-            let file = syn::parse_file(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
-            Some((module_of(&path[SOURCES.len()..])?, file.items))
-        })
-        .collect();
+    let sources = files::rust().into_iter().filter_map(|(path, text)| {
+        Some((offered(&path)?, syn::parse_file(&text).unwrap_or_else(|e| panic!("{path}: {e}"))))
+    });
+    let mut parsed: Vec<(String, Vec<Item>)> =
+        sources.map(|(module, file)| (module, file.items)).collect();
+    let hidden: Vec<String> = parsed.iter().flat_map(|(at, items)| hidden_in(at, items)).collect();
+    let is_below_hidden = |module: &str| {
+        let mut above = hidden.iter().filter_map(|hidden| module.strip_prefix(hidden.as_str()));
+        above.any(|below| below.is_empty() || below.starts_with("::"))
+    };
+    parsed.retain(|(module, _)| !is_below_hidden(module));
     let all = || parsed.iter().flat_map(|(_, items)| items);
-    let types: BTreeSet<String> = all().filter_map(public_type).collect();
+    let types: BTreeSet<String> =
+        all().filter(|item| !is_hidden(attributes(item))).filter_map(public_type).collect();
     let mut lines = BTreeSet::new();
     for (module, items) in &parsed {
-        for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
+        for item in items.iter().filter(|item| !is_inside(attributes(item))) {
             let mut of_item = Vec::new();
             declare(item, &types, &mut of_item);
             lines.extend(of_item.into_iter().map(|line| format!("{module}: {line}")));
         }
     }
     lines
+}
+
+/// The module of a file, if programs can import something of it.
+fn offered(path: &str) -> Option<String> {
+    let (root, kept) = CRATES.iter().find(|(root, _)| path.starts_with(root))?;
+    let file = &path[root.len()..];
+    // The roots of the others name their modules, which the facade offers under its own name.
+    let is_root = file == "lib.rs" && *root != FACADE;
+    let top = file.split(['/', '.']).next()?;
+    if is_root || kept.contains(&top) { None } else { module_of(file) }
+}
+
+/// The modules that a file declares, and hides in the documentation.
+fn hidden_in(module: &str, items: &[Item]) -> Vec<String> {
+    let hidden = items.iter().filter_map(|item| match item {
+        Item::Mod(it) if is_hidden(&it.attrs) => Some(format!("{module}::{}", it.ident)),
+        _ => None,
+    });
+    hidden.collect()
 }
 
 /// The path of a file's module; none for tests.
@@ -103,7 +148,12 @@ fn declare(item: &Item, types: &BTreeSet<String>, lines: &mut Vec<String>) {
 fn structure(it: &ItemStruct, lines: &mut Vec<String>) {
     let name = &it.ident;
     lines.push(with(&it.attrs, &format!("pub struct {name}{}", text(&it.generics))));
-    for (at, field) in it.fields.iter().enumerate().filter(|(_, field)| is_public(&field.vis)) {
+    for (at, field) in it
+        .fields
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| is_public(&field.vis) && !is_hidden(&field.attrs))
+    {
         let field_name = field.ident.as_ref().map_or_else(|| at.to_string(), ToString::to_string);
         lines.push(format!("{name}.{field_name}: {}", text(&field.ty)));
     }
@@ -160,7 +210,7 @@ fn implementation(it: &ItemImpl, types: &BTreeSet<String>, lines: &mut Vec<Strin
     }
     for item in &it.items {
         match item {
-            ImplItem::Fn(it) if is_public(&it.vis) && !is_for_tests(&it.attrs) => {
+            ImplItem::Fn(it) if is_public(&it.vis) && !is_inside(&it.attrs) => {
                 lines.push(with(&it.attrs, &format!("{of}::{}", text(&it.sig))));
             }
             ImplItem::Const(it) if is_public(&it.vis) => {
@@ -204,8 +254,14 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|it| it.path().is_ident("cfg") && text(it).contains("test"))
+/// For tests, or for the other crates.
+fn is_inside(attributes: &[Attribute]) -> bool {
+    let is_for_tests = |it: &Attribute| it.path().is_ident("cfg") && text(it).contains("test");
+    attributes.iter().any(is_for_tests) || is_hidden(attributes)
+}
+
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|it| it.path().is_ident("doc") && text(it).contains("hidden"))
 }
 
 /// A declaration behind those of its attributes that users notice.

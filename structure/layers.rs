@@ -8,7 +8,7 @@ use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the
 /// test.
-const LAYERS: [(&str, &[&str]); 22] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     (TESTING, &[]),
     ("base", &[]),
     ("proto", &["base"]),
@@ -17,7 +17,24 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("tls", &["base", "io"]),
     ("ceph", &["base", "io", "block"]),
     ("group", &["proto"]),
-    ("endpoint", &["base", "proto", "io", "block", "tls", "ceph", "group"]),
+    ("connection", &["base", "proto", "io", "block", "tls"]),
+    ("initiator", &["base", "proto", "io", "block", "tls", "ceph", "connection"]),
+    ("target", &["base", "proto", "io", "block", "tls", "group", "connection"]),
+    (
+        "endpoint",
+        &[
+            "base",
+            "proto",
+            "io",
+            "block",
+            "tls",
+            "ceph",
+            "group",
+            "connection",
+            "initiator",
+            "target",
+        ],
+    ),
     ("load", &["block", "io"]),
     ("bench", &["block", "io", "load"]),
     ("copy", &["base", "block", "io"]),
@@ -29,8 +46,20 @@ const LAYERS: [(&str, &[&str]); 22] = [
     (
         "sim",
         &[
-            "base", "proto", "io", "block", "tls", "ceph", "endpoint", "group", "server", "load",
+            "base",
+            "proto",
+            "io",
+            "block",
+            "tls",
+            "ceph",
+            "endpoint",
+            "group",
+            "server",
+            "load",
             "bench",
+            "connection",
+            "initiator",
+            "target",
         ],
     ),
     (
@@ -44,6 +73,10 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("structure", &["xtask"]),
     (LAB, &[]),
 ];
+
+/// The crate whose tests import another one of its layer, and that one: NVMe of both ends over three
+/// transports.
+const BOTH_ENDS: (&str, &str) = ("target", "initiator");
 
 /// All tools of the lab, which may import each other and xtask.
 pub(crate) const LAB: &str = "lab";
@@ -116,9 +149,10 @@ fn manifests_depend_on_lower_layers_only() {
             let imported = dependency["name"].as_str().unwrap();
             // A crate's tests may ask for features of the crate itself.
             let other = dependency["source"].is_null() && imported != name;
-            let of_tests = directory(imported) == Some(TESTING) && dependency["kind"] == "dev";
-            let of_tools = importer == LAB && [Some(LAB), None].contains(&directory(imported));
             let layer = directory(imported).unwrap_or(imported);
+            let of_tests =
+                dependency["kind"] == "dev" && (layer == TESTING || (importer, layer) == BOTH_ENDS);
+            let of_tools = importer == LAB && [Some(LAB), None].contains(&directory(imported));
             if other && !of_tests && !of_tools && !allowed.contains(&layer) {
                 faults.push(format!("{name} must not depend on {imported}"));
             }
@@ -153,7 +187,7 @@ fn sources_import_lower_layers_only() {
             let Some(imported) = path[0].strip_prefix("weft_") else { continue };
             let ours = LAYERS.iter().any(|(name, _)| *name == imported);
             // Looked at below.
-            let of_tests = imported == TESTING;
+            let of_tests = imported == TESTING || is_test(&file) && (own, imported) == BOTH_ENDS;
             if ours && imported != own && !of_tests && !allowed.contains(&imported) {
                 faults.push(format!("{file} imports {}", path.join("::")));
             }
@@ -174,27 +208,6 @@ fn only_tests_import_what_tests_share() {
         faults.extend(found.map(|path| format!("{file} imports {}", path.join("::"))));
     }
     demand("what is shipped must not import weft-testing", faults);
-}
-
-#[test]
-fn sources_and_exports_do_not_know_each_other() {
-    let mut faults = Vec::new();
-    for (own, other) in [("source", "export"), ("export", "source")] {
-        let directory = format!("crates/endpoint/src/{own}");
-        for (file, source) in files::below(&directory, "rs") {
-            let reaches = |path: &Vec<String>| {
-                let step = path.iter().position(|name| name != "crate" && name != "super");
-                step.is_some_and(|step| step > 0 && path[step] == other)
-            };
-            faults.extend(
-                tokens::paths(&source)
-                    .iter()
-                    .filter(|path| reaches(path))
-                    .map(|path| format!("{file}: {}", path.join("::"))),
-            );
-        }
-    }
-    demand("source/ and export/ meet in a BlockDevice and nowhere else", faults);
 }
 
 #[test]

@@ -27,17 +27,17 @@ const EXCEPTIONS: [(&str, &str); 3] = [
 
 /// Where the log has lines that peers and other users cause.
 const FACING: [&str; 3] =
-    ["crates/endpoint/src/export/", "crates/server/src/management/", "crates/server/src/metrics/"];
+    ["crates/target/src/export/", "crates/server/src/management/", "crates/server/src/metrics/"];
 
 /// Files there with lines that they do not cause, and what does.
 const NOT_CAUSED: [(&str, &str); 9] = [
-    ("crates/endpoint/src/export/failures.rs", "one line a minute for each kind of failure"),
-    ("crates/endpoint/src/export/fuse/start.rs", "the start of the export"),
-    ("crates/endpoint/src/export/nvme/subsystems.rs", "a change of the configuration"),
-    ("crates/endpoint/src/export/fuse/disk.rs", "the kernel's driver"),
-    ("crates/endpoint/src/export/fuse/mod.rs", "the end of the export"),
-    ("crates/endpoint/src/export/ublk/disk.rs", "the kernel's driver"),
-    ("crates/endpoint/src/export/ublk/mod.rs", "the end of the export"),
+    ("crates/target/src/export/failures.rs", "one line a minute for each kind of failure"),
+    ("crates/target/src/export/fuse/start.rs", "the start of the export"),
+    ("crates/target/src/export/nvme/subsystems.rs", "a change of the configuration"),
+    ("crates/target/src/export/fuse/disk.rs", "the kernel's driver"),
+    ("crates/target/src/export/fuse/mod.rs", "the end of the export"),
+    ("crates/target/src/export/ublk/disk.rs", "the kernel's driver"),
+    ("crates/target/src/export/ublk/mod.rs", "the end of the export"),
     ("crates/server/src/management/capture.rs", "the end of a capture, of which there is one"),
     ("crates/server/src/management/running.rs", "the start of the server"),
 ];

@@ -6,7 +6,7 @@ use crate::sh;
 
 /// The crate that programs of others use, with all of ours that it is made of, each behind those
 /// that it uses: what a registry gets.
-pub const PUBLISHED: [&str; 8] = [
+pub const PUBLISHED: [&str; 11] = [
     "weft-base",
     "weft-proto",
     "weft-io",
@@ -14,6 +14,9 @@ pub const PUBLISHED: [&str; 8] = [
     "weft-block",
     "weft-ceph",
     "weft-group",
+    "weft-connection",
+    "weft-initiator",
+    "weft-target",
     "weft-endpoint",
 ];
 

@@ -1,14 +1,14 @@
 //! `mirror:` URLs: the legs are opened like any other source, except that they end with their
 //! connection, so that the mirror notices and goes on without them.
 
-use crate::paths::PathOptions;
-use crate::source::ConnectOptions;
-use crate::url::without_secret;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 use weft_block::grammar::{path, sources};
 use weft_block::mirror::{self, HotLimit, LegSource, MirrorUrl};
 use weft_block::{Error, ErrorKind, Opening};
+use weft_connection::url::without_secret;
+use weft_initiator::paths::PathOptions;
+use weft_initiator::source::ConnectOptions;
 
 /// The opener of a mirror, as its labels name it to others.
 #[derive(Clone, Debug)]

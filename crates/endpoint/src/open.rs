@@ -1,16 +1,16 @@
 //! From a URL to a device, whatever its scheme.
 
 use crate::mirror;
-use crate::paths::{self, Begin, Failover, PathOpener};
-use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
-use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
-use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, without_secret};
 use core::sync::atomic::AtomicBool;
 use uuid::Uuid;
 use weft_block::mirror::MirrorUrl;
 use weft_block::waiting::{self, OngoingWait};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
+use weft_connection::url::nbd::{NBD_SCHEMES, NbdUrl};
+use weft_connection::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, without_secret};
+use weft_initiator::paths::{self, Begin, Failover, PathOpener};
+use weft_initiator::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 
 /// What the URLs of each network source start with, and what opens them.
 const SOURCES: [(&[&str], Begin); 3] = [
@@ -80,8 +80,7 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
     let own =
         options.paths.reserve.then(|| Uuid::from_bytes(options.control.identities().random()));
     let options = &ConnectOptions { opener: options.opener.or(own), ..options.clone() };
-    let opener =
-        |url: &str, begin| PathOpener { url: url.to_owned(), options: options.clone(), begin };
+    let opener = |url: &str, begin| PathOpener::new(url, options.clone(), begin);
     let mut openers = vec![opener(url, begin)];
     for further in &options.paths.further {
         let begin = opens(further).ok_or_else(|| {
@@ -150,7 +149,8 @@ fn check_source(source: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Disk, PathOptions};
+    use crate::Disk;
+    use weft_initiator::PathOptions;
 
     #[test]
     fn each_source_of_a_list_is_checked() {

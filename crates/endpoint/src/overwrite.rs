@@ -76,7 +76,8 @@ fn content(disk: &Disk) -> Result<Option<Content>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, open};
+    use crate::open;
+    use weft_initiator::ConnectOptions;
 
     struct Scratch(std::path::PathBuf);
 

@@ -25,8 +25,16 @@ const BUILD_PACKAGES: [&str; 2] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cro
 const RUNNER: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
 
 /// The crates whose unit tests run: those that compute, and those that share memory.
-const TESTED: [&str; 6] =
-    ["weft-proto", "weft-io", "weft-block", "weft-group", "weft-load", "weft-endpoint"];
+const TESTED: [&str; 8] = [
+    "weft-proto",
+    "weft-io",
+    "weft-block",
+    "weft-group",
+    "weft-load",
+    "weft-connection",
+    "weft-initiator",
+    "weft-target",
+];
 
 /// Build for 64-bit ARM, and run unit tests under qemu-user
 #[derive(Parser)]

@@ -9,9 +9,6 @@ use xtask::markdown::Document;
 
 use crate::{Edit, Texts, splice};
 
-/// The directory of files whose path begins with no crate.
-const ENDPOINT: &str = "crates/endpoint/src/";
-
 /// Does what a page says to these sources.
 ///
 /// # Errors
@@ -42,8 +39,8 @@ pub fn apply(page: &str, sources: &mut Texts) -> Result<()> {
 /// The first file of an example that a paragraph names.
 fn file_of(paragraph: &str) -> Option<String> {
     let mut named = paragraph.split('`').skip(1).step_by(2);
-    let path = named.find(|name| name.ends_with(".rs") && name.contains("example"))?;
-    Some(if path.starts_with("crates/") { path.to_owned() } else { format!("{ENDPOINT}{path}") })
+    let is_file = |name: &&str| name.starts_with("crates/") && name.ends_with(".rs");
+    named.find(|name| is_file(name) && name.contains("example")).map(str::to_owned)
 }
 
 /// The edits of a diff.
@@ -95,7 +92,7 @@ mod tests {
     fn examples_name_their_files() {
         let (before, after) = (sources().unwrap(), with_examples());
         let new: Vec<&String> = after.keys().filter(|path| !before.contains_key(*path)).collect();
-        assert_eq!(new.len(), 8, "{new:?}");
+        assert_eq!(new.len(), 9, "{new:?}");
         assert!(new.iter().all(|path| path.contains("example")), "{new:?}");
     }
 
@@ -119,7 +116,8 @@ mod tests {
             let mut command = cargo(subcommand, &copy).unwrap();
             sh::run(command.args(["--offline"]).args(args)).unwrap();
         };
-        run("test", &["-p", "weft-endpoint", "--lib", "--", "export::example", "source::example"]);
+        run("test", &["-p", "weft-target", "--lib", "--", "export::example"]);
+        run("test", &["-p", "weft-endpoint", "--lib", "--", "example"]);
         run("check", &["-p", "weft-server", "--all-targets"]);
     }
 }
