@@ -145,7 +145,7 @@ impl BlockingDisk {
         }
     }
 
-    /// An operation without data on so many blocks.
+    /// Runs an operation without data on `blocks` blocks.
     fn each(&self, kind: OpKind, lba: u64, blocks: u64) -> Result<(), Error> {
         let geometry = self.geometry();
         if lba.checked_add(blocks).is_none_or(|end| end > geometry.blocks) {

@@ -18,8 +18,7 @@ pub enum Start {
 /// What is known of the received stream where a tap wants to begin.
 pub(crate) struct Boundary<'a> {
     /// Bytes that were received before and are not used up yet.
-    #[doc(hidden)]
-    pub held: &'a [u8],
+    pub(crate) held: &'a [u8],
     /// So many bytes, from these on, belong to the present message.
     pub(crate) after: usize,
 }

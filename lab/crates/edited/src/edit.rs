@@ -57,7 +57,7 @@ impl Edit {
     }
 }
 
-/// Where the bytes from `at` of what a text has besides white space stand in it.
+/// Returns the range of `text` with `bytes` bytes from `at` on, both counted without white space.
 fn within(text: &str, at: usize, bytes: usize) -> Range<usize> {
     let dense = |(_, letter): &(usize, char)| !letter.is_whitespace();
     let ends = text.char_indices().filter(dense).scan(0, |seen, (place, letter)| {
