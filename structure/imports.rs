@@ -193,6 +193,10 @@ impl Crate {
             first => {
                 let child = [&at[..], &[first.to_owned()]].concat();
                 let content = self.modules.get(&at)?;
+                // A module alone is no expression and no type: this is a variable of its name.
+                if path.len() == 1 && !content.bindings.contains_key(first) {
+                    return None;
+                }
                 if !self.modules.contains_key(&child) && !content.bindings.contains_key(first) {
                     return None;
                 }

@@ -34,7 +34,6 @@ mod interlock;
 pub mod limit;
 pub mod limits;
 pub mod losses;
-mod meant;
 pub mod mirror;
 pub mod naming;
 pub mod null;
@@ -74,12 +73,11 @@ pub use device::{
 };
 pub use error::{Error, ErrorKind};
 pub use extent::PaddedSize;
-pub use meant::meant;
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use path::AccessState;
 pub use refusal::Refusal;
-pub use registry::{OpenOptions, Resolver, begin, check, check_all, open};
+pub use registry::{OpenOptions, Resolver, begin, check, check_all, meant, open};
 pub use reservation::{
     ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
 };

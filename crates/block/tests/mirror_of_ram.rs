@@ -18,7 +18,7 @@ use weft_testing::wait::until;
 const LEG_BYTES: u64 = 9 << 20;
 
 /// A RAM disk that can be taken away from the mirror. Its content stays.
-struct Leg {
+pub(super) struct Leg {
     disk: Device,
     is_here: Arc<AtomicBool>,
 }

@@ -23,7 +23,6 @@ mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod hello;
 mod in_kernel;
 #[allow(unsafe_code, reason = "the system calls of kernel TLS are made here, and nowhere else")]
 mod kernel;
@@ -32,7 +31,6 @@ pub mod keyring;
 pub mod limits;
 #[allow(unsafe_code, reason = "the functions of OpenSSL are called here, and nowhere else")]
 mod openssl;
-mod optional;
 mod peer;
 mod placeholder;
 mod reason;

@@ -10,7 +10,6 @@ mod junit;
 mod markdown;
 mod outcome;
 mod relations;
-mod rule;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,6 +17,5 @@ mod text;
 pub use check::{Check, CheckKind, CheckVerdict};
 pub use junit::junit;
 pub use markdown::markdown;
-pub use outcome::{GateOutcome, RowName, judge};
-pub use rule::Rule;
+pub use outcome::{GateOutcome, RowName, Rule, judge};
 pub use text::text;

@@ -13,7 +13,6 @@ mod order;
 mod plan;
 #[cfg(test)]
 mod simulated;
-mod student;
 mod words;
 
 pub use estimate::{BLOCKS_FIRST, Estimate, Pair, Scale, estimate};

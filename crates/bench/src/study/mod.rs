@@ -15,12 +15,10 @@ mod counting;
 mod machine;
 mod machines;
 mod notes;
-mod processor_use;
 mod remarks;
 mod rounds;
 mod sample;
 mod spec;
-mod tails;
 pub(crate) mod ticks;
 
 pub use spec::{

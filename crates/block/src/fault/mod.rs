@@ -25,9 +25,7 @@
 //! * `seed=N`: with the same seed the same operations are affected, counted from the opening of
 //!   each queue (default: 0).
 
-mod altered;
 mod draw;
-mod in_place;
 mod plan;
 mod queue;
 

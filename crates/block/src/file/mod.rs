@@ -52,7 +52,6 @@ mod created;
 mod disk;
 mod drive;
 mod durability;
-mod execution;
 mod facts;
 mod holders;
 mod length;
@@ -62,20 +61,9 @@ mod room;
 mod scratch;
 mod server;
 mod shared;
-mod subject;
 mod system;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use access::FileAccess;
-pub use created::CreatedFiles;
-pub use holders::user_of;
-pub use open::no_permission_to_write;
-
-/// Returns whether a path names a device of Windows, and no file; never on other systems.
-pub fn is_windows_device(path: &str) -> bool {
-    cfg!(windows) && drive::name::read(path) != drive::name::DriveName::File
-}
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence, SizeAnswer};
 use crate::error::Error;
@@ -83,15 +71,25 @@ use crate::extent::{CurrentExtent, PaddedSize};
 use crate::interlock::Interlock;
 use crate::limits;
 use crate::owners::Owners;
+pub(crate) use access::FileAccess;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
+pub use created::CreatedFiles;
+pub use holders::user_of;
 use length::Length;
 use open::Opened;
+pub use open::no_permission_to_write;
+use queue::FileQueue;
 use server::{Ask, Server};
 use shared::SharedFile;
 use std::sync::Arc;
 use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
+
+/// Returns whether a path names a device of Windows, and no file; never on other systems.
+pub fn is_windows_device(path: &str) -> bool {
+    cfg!(windows) && drive::name::read(path) != drive::name::DriveName::File
+}
 
 /// A file or disk.
 pub struct FileDevice(Arc<SharedFile>);
@@ -234,6 +232,6 @@ impl BlockDevice for FileDevice {
         let trim = (self.0.disk.is_some() && self.0.features.discard)
             .then(|| on.disk().open_blocking(on, Arc::clone(&self.0.file), owner));
         self.0.look();
-        Ok(Box::new(queue::FileQueue::new(Arc::clone(&self.0), disk, trim, on, owner)))
+        Ok(Box::new(FileQueue::new(Arc::clone(&self.0), disk, trim, on, owner)))
     }
 }

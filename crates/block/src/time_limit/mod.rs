@@ -20,9 +20,7 @@
 
 mod health;
 mod memory;
-mod overdue;
 mod queue;
-mod under_way;
 
 use crate::device::{BlockDevice, BlockQueue, Device, Presence};
 use crate::error::Error;

@@ -2,8 +2,8 @@
 //!
 //! [`tls`] and [`identity`] have the agent's certificate and the connection's encryption, [`key`]
 //! and [`proof`] the shared key and how both ends prove that they have it, [`channel`] messages
-//! over that connection with their time limits. An agent is [`config`], [`server`], [`session`] and
-//! [`running`]; a study has [`address`], [`known_agents`], [`connection`], [`fleet`] and [`work`].
+//! over that connection with their time limits. An agent is [`config`], [`server`] and [`session`]; a
+//! study has [`address`], [`known_agents`], [`connection`], [`fleet`] and [`work`].
 //! Decision 27 has the reasons.
 
 pub mod address;
@@ -15,10 +15,8 @@ pub mod identity;
 pub mod key;
 mod known_agents;
 mod proof;
-mod running;
 pub mod server;
 pub mod session;
-mod strangers;
 #[cfg(test)]
 mod tests;
 mod tls;

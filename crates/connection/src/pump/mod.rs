@@ -11,7 +11,6 @@ mod handler;
 mod linger;
 mod link;
 mod payload;
-mod progress;
 mod scratch;
 mod share;
 mod stream;

@@ -11,12 +11,10 @@
 mod namespace;
 mod order;
 mod record;
-mod step;
 pub mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use namespace::SharedNamespace;
+pub use namespace::{ReservationStep, SharedNamespace};
 pub use order::{LaneOutcome, NumberedChange, ReservationOrder, StoreLane};
 pub use record::ReservationRecord;
-pub use step::ReservationStep;

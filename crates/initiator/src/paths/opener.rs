@@ -15,7 +15,7 @@ pub type Begin = fn(&str, &ConnectOptions) -> Result<Opening, Error>;
 pub struct PathOpener {
     pub(crate) url: String,
     pub(crate) options: ConnectOptions,
-    pub(crate) begin: Begin,
+    begin: Begin,
 }
 
 impl PathOpener {

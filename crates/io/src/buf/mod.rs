@@ -5,20 +5,17 @@
 //! nothing is allocated: free lists are last in, first out, so a busy loop works in memory that is
 //! still in its caches.
 
-mod holder;
 mod observation;
 mod observer;
 mod system;
-
-pub use holder::Holder;
-pub use observation::Observation;
-pub use observer::PoolObserver;
 
 use crate::counters::Count;
 use crate::limits::{BUF_ALIGN, BUF_BYTES_MAX, BUF_BYTES_MIN};
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+pub use observation::Observation;
+pub use observer::PoolObserver;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
@@ -296,6 +293,35 @@ impl Drop for Buf {
 impl core::fmt::Debug for Buf {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+// Counts the bytes of a pool that several users hold together: users with the same name are one
+// holder and have one share.
+
+/// The bytes that all users of one name hold. They report changes themselves.
+#[derive(Debug, Default)]
+pub struct Holder {
+    bytes: Cell<usize>,
+}
+
+impl Holder {
+    /// Bytes held.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Adds bytes.
+    #[inline]
+    pub fn add(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Subtracts bytes.
+    #[inline]
+    pub fn remove(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() - bytes);
     }
 }
 

@@ -12,7 +12,6 @@
 //! sleeps at once. An idle loop costs nothing.
 
 mod backend;
-mod closed_peers;
 mod config;
 mod driver;
 mod handle;

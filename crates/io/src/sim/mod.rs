@@ -28,24 +28,22 @@
 //! assert_eq!(listener.local(), "10.0.0.1:4420");
 //! ```
 
-mod backend;
 mod config;
 mod disk;
 mod net;
 mod rdma;
 mod stream;
 mod trace;
-mod view;
 mod world;
 
-pub use crate::rng::Rng;
 pub use config::{Chunking, Cut, CutAt, NetConfig, PortAnswer, Side};
 pub use disk::DiskConfig;
 pub use net::SimConnection;
 pub use rdma::{RdmaConfig, RdmaCounts};
 pub use trace::TraceRecord;
-pub use view::WorldView;
-pub use world::{HostId, LoopId, World};
+pub use world::{HostId, LoopId, World, WorldView};
+
+pub use crate::rng::Rng;
 
 #[cfg(test)]
 mod tests;

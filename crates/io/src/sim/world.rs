@@ -1,21 +1,23 @@
 //! Hosts, loops and the passing of time.
 
-use super::backend::SimBackend;
 use super::config::{Cut, CutAt, NetConfig, PortAnswer, Side};
 use super::disk::{DiskConfig, Disks, SimDisk};
 use super::net::{SharedNet, SimConnection};
-use super::rdma::{RdmaConfig, RdmaCounts};
-use super::stream::Registry;
+use super::rdma::{RdmaConfig, RdmaCounts, SimQueuePair, SimQueuePairListener};
+use super::stream::{Registry, SimListener, SimStream};
 use super::trace::TraceRecord;
-use super::view::WorldView;
-use crate::event_loop::{Activity, Handle, Loop, LoopConfig};
+use crate::event_loop::{Activity, Backend, Handle, Loop, LoopConfig, Ready, RegistryRef};
+use crate::rdma::{QueuePair, QueuePairListener};
 use crate::rng::Rng;
+use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A host of a [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,5 +356,80 @@ impl World {
     /// The last things that happened.
     pub fn trace_tail(&self) -> Vec<TraceRecord> {
         self.net.lock().trace.tail().copied().collect()
+    }
+}
+
+// Queries of a test to the network while drivers run.
+
+/// See [`super::World::view`].
+#[derive(Clone)]
+pub struct WorldView(pub(super) SharedNet);
+
+impl WorldView {
+    /// Clients whose FIN to this server is still in flight, possibly behind data. Also includes
+    /// clients whose FIN was in flight when the server last received from them, if that was at most
+    /// `ago` earlier.
+    pub fn unheard(&self, server: IpAddr, ago: Duration) -> Vec<IpAddr> {
+        let net = self.0.lock();
+        net.unheard(ago)
+            .chain(net.rdma_unheard())
+            .filter(|(_, to)| *to == server)
+            .map(|(from, _)| from)
+            .collect()
+    }
+}
+
+struct SimBackend {
+    net: SharedNet,
+    host: usize,
+    registry: Registry,
+}
+
+impl Backend for SimBackend {
+    fn now(&mut self) -> Time {
+        self.net.lock().now_on(self.host)
+    }
+
+    /// Never waits: the world runs a loop when there is something for it, which is when a wait
+    /// would have ended.
+    fn poll(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        self.net.lock().take_ready(self.registry.0, ready);
+        Ok(false)
+    }
+
+    fn connect(&mut self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
+        let (id, local) = self.net.lock().connect(self.host, to)?;
+        Ok(Box::new(SimStream {
+            net: self.net.clone(),
+            id,
+            end: 0,
+            local,
+            peer: to,
+            resets: false,
+        }))
+    }
+
+    fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
+        let (at, id) = self.net.lock().listen(self.host, at)?;
+        Ok(Box::new(SimListener { net: self.net.clone(), host: self.host, at, id }))
+    }
+
+    fn connect_rdma(&mut self, to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+        let (id, local) = self.net.lock().connect_rdma(self.host, to)?;
+        Ok(Box::new(SimQueuePair::new(&self.net, id, 0, (local, to))))
+    }
+
+    fn listen_rdma(&mut self, at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+        let (at, id) = self.net.lock().listen_rdma(self.host, at)?;
+        Ok(Box::new(SimQueuePairListener { net: self.net.clone(), host: self.host, at, id }))
+    }
+
+    fn registry(&self) -> RegistryRef<'_> {
+        RegistryRef::Other(&self.registry)
+    }
+
+    /// Nothing to end: what was posted is seen by the world.
+    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        Arc::new(|| ())
     }
 }

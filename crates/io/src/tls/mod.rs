@@ -5,7 +5,5 @@
 //! keys.
 
 mod files;
-mod reason;
-mod stream;
 
 pub use files::{TlsClient, TlsError, TlsServer};

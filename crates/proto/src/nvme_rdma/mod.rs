@@ -29,7 +29,6 @@ mod engine;
 pub mod host;
 pub mod keyed;
 mod link;
-mod receives;
 pub mod target;
 pub mod violation;
 pub mod work;

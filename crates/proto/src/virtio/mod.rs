@@ -3,7 +3,7 @@
 //!
 //! * [`ring`]: a virtqueue of either layout (`split`, `packed`), and who notifies whom.
 //! * [`chain`]: the pieces of memory of one request, with strict bounds.
-//! * `in_flight`, `packed_in_flight`: what a device has taken and not given back, in memory that
+//! * `packed_in_flight`: what a device has taken and not given back, in memory that
 //!   outlives its process.
 //! * [`block`]: requests and configuration of a block device; [`feature`]: what is negotiated.
 //!
@@ -13,7 +13,6 @@
 pub mod block;
 pub mod chain;
 pub mod feature;
-mod in_flight;
 mod packed;
 mod packed_in_flight;
 pub mod parts;

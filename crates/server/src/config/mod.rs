@@ -5,7 +5,7 @@
 //! * [`faults`]: the mistakes of a text, and where they are.
 //! * `shape`: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
-//! * [`subsystems`], `process`: the parts of that.
+//! * [`subsystems`]: a part of that.
 //! * `authentication`: what hosts have to prove.
 //! * `files`: the files that namespaces use.
 //! * `host_identifiers`: the identifiers of hosts.
@@ -18,7 +18,6 @@
 mod authentication;
 pub mod check;
 pub mod desired;
-mod disk_names;
 pub mod example;
 pub mod exposure;
 pub mod faults;
@@ -27,7 +26,6 @@ pub mod group;
 mod host_identifiers;
 pub mod import;
 mod limits;
-mod process;
 pub mod read;
 mod shape;
 pub mod source_options;

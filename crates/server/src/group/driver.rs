@@ -5,20 +5,21 @@
 //! stops serving when its lease ends.
 
 use super::input::Input;
-use super::serving::GroupServing;
 use super::status::LiveStatus;
-use super::store::GroupObjects;
+use super::store::{GroupObjects, Word};
 use super::threads;
-use super::workers::GroupWorker;
 use crate::limits::GROUP_MONITORS_S;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use weft_block::Error;
+use weft_block::{AccessState, Error};
+use weft_ceph::ObjectError;
+use weft_endpoint::inventory::{LiveInventory, OtherGateway};
 use weft_group::{
-    Ending, GatewayEvent, GatewayOrder, GatewayProcess, GatewaySettings, GroupRequest,
+    AnaAccess, Ending, GatewayEvent, GatewayOrder, GatewayProcess, GatewayRole, GatewaySettings,
+    GroupAnswer, GroupRequest, Other,
 };
 
 /// A running driver, with its channels.
@@ -198,4 +199,120 @@ impl Driver {
         };
         worker.ask(request);
     }
+}
+
+/// The role of a gateway, and what hosts are served by.
+#[derive(Default)]
+pub struct GroupServing {
+    inventory: Option<Arc<LiveInventory>>,
+    role: Option<GatewayRole>,
+}
+
+impl GroupServing {
+    /// Serves hosts by this inventory. On return they are notified of the present role.
+    pub fn begin(&mut self, inventory: Arc<LiveInventory>) {
+        self.inventory = Some(inventory);
+        self.tell_hosts();
+    }
+
+    /// Takes this role from now on. On return connected hosts are notified.
+    pub fn serve(&mut self, role: GatewayRole) {
+        self.role = Some(role);
+        self.tell_hosts();
+    }
+
+    fn tell_hosts(&self) {
+        let Self { inventory: Some(inventory), role: Some(role) } = self else { return };
+        let other = |other: &Other| OtherGateway {
+            first_cntlid: other.cntlids.0,
+            urls: other.listeners.clone(),
+        };
+        let others: Vec<_> = role.others.iter().map(other).collect();
+        let changed = inventory.change(|builder| {
+            builder.set_others(&others);
+            role.access.iter().try_for_each(|(group, access)| {
+                let state = match access {
+                    AnaAccess::Optimized => AccessState::Optimized,
+                    AnaAccess::NonOptimized => AccessState::NonOptimized,
+                    AnaAccess::Inaccessible => AccessState::Inaccessible,
+                };
+                builder.set_access_state(*group, None, state).map(drop)
+            })
+        });
+        if let Err(e) = changed {
+            tracing::error!("the ANA states that the group asks for cannot be set: {e}");
+        }
+        let count = |of: AnaAccess| role.access.values().filter(|access| **access == of).count();
+        let (optimized, none) = (count(AnaAccess::Optimized), count(AnaAccess::Inaccessible));
+        tracing::info!(
+            "this gateway is optimized for {optimized} of {} ANA groups, {none} are inaccessible",
+            role.access.len()
+        );
+    }
+}
+
+// Threads that wait for the cluster, so that the one that runs the gateway need not.
+
+/// A thread that does one thing after the other, each of which ends with an input of the driver.
+pub struct GroupWorker<T>(Sender<T>);
+
+impl<T: Send + 'static> GroupWorker<T> {
+    fn of(
+        name: &str,
+        inputs: Sender<Input>,
+        work: impl Fn(T) -> GatewayEvent + Send + 'static,
+    ) -> Result<Self, Error> {
+        let (tasks, taken) = mpsc::channel();
+        let run = move || {
+            for task in taken {
+                if inputs.send(Input::Event(work(task))).is_err() {
+                    break;
+                }
+            }
+        };
+        threads::start(name, run)?;
+        Ok(Self(tasks))
+    }
+
+    /// Has it done, later.
+    pub fn ask(&self, task: T) {
+        // The thread lives as long as this.
+        let _ = self.0.send(task);
+    }
+}
+
+impl GroupWorker<()> {
+    /// Asks the monitors of the cluster whether they are there, for as long as it takes.
+    pub fn of_monitors(store: &Arc<GroupObjects>, inputs: Sender<Input>) -> Result<Self, Error> {
+        let store = Arc::clone(store);
+        Self::of("monitors", inputs, move |()| {
+            GatewayEvent::Monitors(store.objects.catch_up().is_ok())
+        })
+    }
+}
+
+impl GroupWorker<GroupRequest> {
+    /// Asks the store for one kind of thing.
+    pub fn of_requests(
+        name: &str,
+        store: &Arc<GroupObjects>,
+        (inputs, event): (Sender<Input>, fn(GroupAnswer) -> GatewayEvent),
+    ) -> Result<Self, Error> {
+        let store = Arc::clone(store);
+        Self::of(name, inputs, move |request| event(asked(&store, &request)))
+    }
+}
+
+fn asked(store: &Arc<GroupObjects>, request: &GroupRequest) -> GroupAnswer {
+    let answer = store.answer(request).unwrap_or_else(|e| match e {
+        ObjectError::Blocklisted => GroupAnswer::Blocklisted,
+        other => GroupAnswer::Failed(other.to_string()),
+    });
+    if let GroupAnswer::Failed(why) = &answer {
+        tracing::warn!("the cluster did not do what the group needs, and is asked again: {why}");
+    }
+    if let (GroupRequest::Write { .. }, GroupAnswer::Written(_)) = (request, &answer) {
+        store.tell(Word::Record);
+    }
+    answer
 }

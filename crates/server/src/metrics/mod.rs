@@ -2,7 +2,7 @@
 //!
 //! * `exposition`: a report as metrics, by the conventions of Prometheus: base units, `_total` on
 //!   counters.
-//! * `families`, `source_metrics`: the parts of that.
+//! * `families`: a part of that.
 //! * `plain`: the same in the older format.
 //! * `page`: what is at each path: the metrics, the server's health, and a page for people.
 //! * `health`: what is wrong with a server now.
@@ -14,7 +14,6 @@ mod health;
 mod http;
 mod page;
 mod plain;
-mod source_metrics;
 
 pub use http::MetricsServer;
 

@@ -5,7 +5,6 @@
 //! * `bare`: the same without the control socket, metrics, a group and a takeover.
 //! * `check`: what is found wrong before anything starts.
 
-mod absence;
 mod bare;
 mod check;
 mod environment;

@@ -20,7 +20,6 @@ mod claims;
 mod configured;
 mod disk_names;
 mod error;
-mod host_rates;
 mod identifier_owners;
 mod live;
 mod others;

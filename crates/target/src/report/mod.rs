@@ -5,24 +5,22 @@
 //! answer; a loop that does not is reported as one that did not answer.
 
 mod difference;
-mod filter;
-mod nanoseconds;
-mod path;
-
-pub use difference::Rates;
-pub use filter::{FilterCounts, FilterReport};
-pub use path::PathReport;
+#[cfg(test)]
+mod tests;
 
 use crate::inventory::LiveInventory;
-use nanoseconds::nanos;
+pub use difference::Rates;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use weft_block::Presence;
+use weft_block::path::{PathState, PathStatus};
+use weft_block::stats::{KindTotals, Totals};
+use weft_block::{AccessState, Presence};
 use weft_connection::limits::REPORT_LOOP_MS;
 use weft_connection::statistics::{Counts, KindCounts};
-use weft_io::cpu_usage::{self, Usage};
-use weft_io::{Handle, RemoteLoop};
+use weft_io::cpu_usage::Usage;
+use weft_io::{Handle, RemoteLoop, cpu_usage};
 
 /// The state of a serving process at one time. All counters are since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -290,5 +288,129 @@ fn of_loop(number: usize, on: &Handle) -> LoopReport {
     LoopReport { number, answered: true, cpu, pool_bytes, pool_used_bytes, counters }
 }
 
-#[cfg(test)]
-mod tests;
+// Counters of the filter `stats:`, in a report.
+
+/// A `stats:` in the device of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterReport {
+    /// Its URL, without secrets.
+    pub url: String,
+    /// Its counters since it was opened, by `read`, `write`, `flush` and `other`.
+    pub kinds: BTreeMap<String, FilterCounts>,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterCounts {
+    /// Operations that completed.
+    pub operations: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// Bytes of the blocks of those that succeeded.
+    pub bytes: u64,
+    /// Sum of the times from submission to completion, nanoseconds.
+    pub time_ns: u64,
+    /// The time within which half of them completed, up to an eighth too long.
+    pub p50_ns: u64,
+    /// The time within which 99 % of them completed, up to an eighth too long.
+    pub p99_ns: u64,
+    /// The longest time.
+    pub max_ns: u64,
+}
+
+impl From<(String, Totals)> for FilterReport {
+    fn from((url, totals): (String, Totals)) -> Self {
+        Self { url, kinds: totals.kinds().map(|(name, of)| (name.to_owned(), of.into())).collect() }
+    }
+}
+
+impl From<&KindTotals> for FilterCounts {
+    fn from(of: &KindTotals) -> Self {
+        Self {
+            operations: of.operations,
+            errors: of.failed,
+            bytes: of.bytes,
+            time_ns: nanos(of.time()),
+            p50_ns: nanos(of.percentile(50.0)),
+            p99_ns: nanos(of.percentile(99.0)),
+            max_ns: nanos(of.most()),
+        }
+    }
+}
+
+/// A path, and what was counted on it since its device was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// The URL of the path.
+    pub url: String,
+    /// `connecting`, `live`, `waiting` (to be opened again), or `lost`.
+    pub state: String,
+    /// The access state (ANA, ALUA) that the target reports: `optimized`, `non-optimized`,
+    /// `inaccessible`, `persistent-loss` or `transition`.
+    pub access: String,
+    /// It is open.
+    pub open: bool,
+    /// Operations that ended on it.
+    pub operations: u64,
+    /// Bytes of their blocks.
+    pub bytes: u64,
+    /// Operations that it ended with an error.
+    pub errors: u64,
+    /// Operations that were sent again because of it.
+    pub retries: u64,
+    /// Number of times that it was opened again.
+    pub reconnects: u64,
+    /// Average latency of the last operations, nanoseconds; 0 if there were none.
+    pub latency_ns: u64,
+    /// Why it takes no commands: why it is not open, or refuses them.
+    pub why: Option<String>,
+}
+
+impl PathReport {
+    /// Returns whether it takes commands.
+    pub fn is_usable(&self) -> bool {
+        self.open && self.access.ends_with("optimized")
+    }
+}
+
+impl From<PathStatus> for PathReport {
+    fn from(path: PathStatus) -> Self {
+        Self {
+            state: state(path.state).to_owned(),
+            access: access(path.access).to_owned(),
+            open: path.state == PathState::Live,
+            url: path.url,
+            operations: path.operations,
+            bytes: path.bytes,
+            errors: path.errors,
+            retries: path.retries,
+            reconnects: path.reconnects,
+            latency_ns: path.latency.map_or(0, nanos),
+            why: path.why,
+        }
+    }
+}
+
+fn state(state: PathState) -> &'static str {
+    match state {
+        PathState::Connecting => "connecting",
+        PathState::Live => "live",
+        PathState::Waiting => "waiting",
+        PathState::Lost => "lost",
+    }
+}
+
+fn access(state: AccessState) -> &'static str {
+    match state {
+        AccessState::Optimized => "optimized",
+        AccessState::NonOptimized => "non-optimized",
+        AccessState::Inaccessible => "inaccessible",
+        AccessState::PersistentLoss => "persistent-loss",
+        AccessState::Transition => "transition",
+    }
+}
+
+/// A time in whole nanoseconds.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

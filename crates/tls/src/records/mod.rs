@@ -2,7 +2,6 @@
 //!
 //! * [`key`]: the key of one direction, the nonces of its records, and AES-GCM.
 //! * [`layout`]: the header of a record, and what limits its length.
-//! * [`sealer`]: data from where the caller has it into records to send.
 //! * [`opener`]: records that have come into data where the caller wants it.
 //! * [`stream`]: both over a socket, with what records say that are not data.
 //! * [`forge`]: records of any content, for tests and the fuzzer.
@@ -15,7 +14,6 @@ mod forge;
 mod key;
 mod layout;
 mod opener;
-mod sealer;
 mod spare;
 mod stream;
 #[cfg(test)]

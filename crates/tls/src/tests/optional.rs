@@ -1,7 +1,7 @@
 //! A server that takes what its clients begin with.
 
 use super::*;
-use crate::optional::OptionalTls;
+use crate::endpoint::OptionalTls;
 
 /// A server's end, what a client sends to it, and what it sends back.
 fn end(piece: usize) -> (OptionalTls, Direction, Direction) {

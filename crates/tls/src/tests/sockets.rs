@@ -2,8 +2,8 @@
 //! are in user space: the same has to happen. The lab's case `tls-kernel` runs these tests on
 //! kernels that have it.
 
+use crate::endpoint::OptionalTls;
 use crate::openssl::{Context, Secrets};
-use crate::optional::OptionalTls;
 use crate::reason::TlsRole;
 use crate::secured::SecuredStream;
 use crate::tests::{IDENTITY, pattern, psk, server};

@@ -12,7 +12,6 @@ mod pages;
 mod python;
 mod release;
 mod rpm;
-mod signing;
 mod staged;
 mod tarball;
 mod windows;

@@ -2,21 +2,24 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
+    str::FromStr,
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::{
     files::{WEFT, in_dir, resolve, weft_program},
-    head::Head,
     kernel::Series,
 };
 
 const DEFAULT_MEM_MIB: u64 = 512;
+
 const DEFAULT_SMP: u32 = 2;
+
 const DEFAULT_TIMEOUT_S: u64 = 120;
 
 /// Needs of a run beyond those in its script's head.
@@ -247,6 +250,83 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     Ok((port(here)?, port(there)?))
 }
 
+// Header of a script.
+//
+// A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
+// read. Lists are comma-separated, a key may come more than once, and paths are relative to the
+// script.
+
+/// The head of a script.
+#[derive(Debug, Default, PartialEq)]
+struct Head {
+    /// What it tells people: all other comments, in one line.
+    about: String,
+    files: Vec<String>,
+    packages: Vec<String>,
+    modules: Vec<String>,
+    kernel: Option<Series>,
+    mem_mib: Option<u64>,
+    smp: Option<u32>,
+    instructions: bool,
+    timeout_s: Option<u64>,
+    net: bool,
+    /// The guest has a disk by vhost-user.
+    disk: bool,
+    /// The case runs below systemd.
+    systemd: bool,
+    /// It runs only when it is asked for, and with `cargo xtask long`.
+    long: bool,
+}
+
+impl Head {
+    fn read(script: &Path) -> Result<Self> {
+        let text = fs::read_to_string(script)
+            .with_context(|| format!("cannot read the script {}", script.display()))?;
+        Self::parse(&text).with_context(|| format!("in the head of {}", script.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut head = Self::default();
+        let comments = text.lines().take_while(|line| line.starts_with('#'));
+        for line in comments.filter(|line| !line.starts_with("#!")) {
+            let Some(items) = line.strip_prefix("# lab:") else {
+                head.about.push_str(line.trim_start_matches('#'));
+                continue;
+            };
+            for item in items.split_whitespace() {
+                let (key, value) = item.split_once('=').unwrap_or((item, ""));
+                head.set(key, value)?;
+            }
+        }
+        head.about = head.about.trim().to_owned();
+        Ok(head)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let list = || value.split(',').filter(|item| !item.is_empty()).map(str::to_owned);
+        match key {
+            "files" => self.files.extend(list()),
+            "pkgs" => self.packages.extend(list()),
+            "modules" => self.modules.extend(list()),
+            "kernel" => self.kernel = Some(value.parse().map_err(anyhow::Error::msg)?),
+            "mem" => self.mem_mib = Some(number(key, value)?),
+            "smp" => self.smp = Some(number(key, value)?),
+            "clock" if value == "instructions" => self.instructions = true,
+            "timeout" => self.timeout_s = Some(number(key, value)?),
+            "net" => self.net = value == "1",
+            "disk" if value == "vhost-user" => self.disk = true,
+            "init" if value == "systemd" => self.systemd = true,
+            "long" => self.long = true,
+            _ => bail!("unknown key `{key}`"),
+        }
+        Ok(())
+    }
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T> {
+    value.parse().ok().with_context(|| format!("`{key}={value}` is not a number"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -305,5 +385,31 @@ mod tests {
         );
         let plan = Plan::new(&groups[0], &Options::default(), &[]).unwrap();
         assert_eq!((plan.mem_mib, plan.packages.len(), plan.cases.len()), (900, 2, 2));
+    }
+
+    #[test]
+    fn reads_a_head_up_to_the_first_other_line() {
+        let head = Head::parse(
+            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1 disk=vhost-user\n# lab: long init=systemd\n\n# lab: mem=9\n",
+        );
+        let expected = Head {
+            about: "What it shows, and how.".into(),
+            modules: vec!["a".into(), "b".into(), "c".into()],
+            packages: vec!["fio".into()],
+            timeout_s: Some(60),
+            net: true,
+            disk: true,
+            systemd: true,
+            long: true,
+            ..Head::default()
+        };
+        assert_eq!(head.unwrap(), expected);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        assert!(Head::parse("# lab: module=a\n").is_err());
+        assert!(Head::parse("# lab: mem=lots\n").is_err());
+        assert!(Head::parse("# lab: kernel=2.4\n").is_err());
     }
 }

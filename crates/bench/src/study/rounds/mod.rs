@@ -3,7 +3,6 @@
 mod agreement;
 mod blocks;
 mod filling;
-mod open_loop;
 mod outcome;
 mod relating;
 mod running;
@@ -12,20 +11,20 @@ mod steady;
 
 use self::running::Load;
 use super::clock::{StudyClock, TimeSlot};
-use super::machine;
-use super::processor_use::ProcessorUse;
-use super::sample::{self, Sample};
-use super::spec::StudyProgress;
-use super::spec::StudySpec;
-use super::tails::Tails;
+use super::sample::{Sample, latency};
+use super::spec::{LaneSet, StudyProgress, StudySpec};
 use super::ticks::Ticks;
+use super::{machine, sample};
 use crate::error::Error;
 use crate::relation::turns;
-use crate::results::{self, Curve, MeasuredCounts, Preconditioned, Workload};
+use crate::results::{Curve, Latency, MeasuredCounts, Preconditioned, Row, Workload};
 use crate::suite::LaneOrder;
+use crate::workload::{Direction, RunReport};
+use crate::{results, stats};
 use core::time::Duration;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+use weft_io::cpu_usage;
 use weft_load::cycles;
 
 /// Lengths of further attempts at a measurement in which nothing completed.
@@ -295,4 +294,133 @@ impl<'a> Rounds<'a> {
             .take()
             .unwrap_or_else(|| Error::option("lanes", "there is nothing to measure")))
     }
+}
+
+// The open loop: operations are due at a fixed rate, the same for all lanes, however fast they
+// answer.
+//
+// The rate is a part of what the slowest lane does in the closed loop, in the rounds before the
+// first with this rate; then it stays.
+
+impl Rounds<'_> {
+    /// The load of a workload; none while it is not known what the lanes can do.
+    fn load_of(&mut self, at: usize) -> Option<Load> {
+        let load = Load::of(&self.workloads[at]);
+        let Some(open) = &self.workloads[at].open else { return Some(load) };
+        if self.rates[at].is_none() {
+            let of = self.workloads.iter().position(|other| other.name == open.of)?;
+            let measured = self.samples[of][..self.spec.stage.lanes.len()]
+                .iter()
+                .filter(|samples| !samples.is_empty());
+            let slowest = measured.map(|samples| sample::iops(samples)).reduce(f64::min)?;
+            self.rates[at] = Some(((slowest * f64::from(open.percent) / 100.0) as u32).max(1));
+        }
+        Some(Load { rate: self.rates[at], ..load })
+    }
+}
+
+// Percentiles of rare operations, from all slices of a row together: one slice has too few of
+// them.
+
+/// Records of all slices of a row, reads and writes.
+#[derive(Clone)]
+struct Tails([stats::Latencies; 2]);
+
+impl Tails {
+    pub fn new() -> Self {
+        Self([stats::Latencies::unused(), stats::Latencies::unused()])
+    }
+
+    pub fn add(&mut self, report: &RunReport) {
+        for (all, direction) in self.0.iter_mut().zip([Direction::Read, Direction::Write]) {
+            all.merge(&report.total(direction).total);
+        }
+    }
+
+    /// Takes what only many operations tell from here.
+    pub fn put(&self, row: &mut Row) {
+        let [reads, writes] = &self.0;
+        let mut all = reads.clone();
+        all.merge(writes);
+        for (to, from) in
+            [(&mut row.latency, &all), (&mut row.reads, reads), (&mut row.writes, writes)]
+        {
+            if from.count() > 0 {
+                let Latency { p999_ns, p9999_ns, max_ns, .. } = latency(from);
+                *to = Latency { p999_ns, p9999_ns, max_ns, ..*to };
+            }
+        }
+    }
+}
+
+// Use of the processors during a study, and the share of the study's own processes.
+
+pub(super) struct ProcessorUse {
+    begin: Instant,
+    ticks: Option<Ticks>,
+    /// Other processes of the study, and the time each had used when the study met it.
+    others: Vec<(u32, Duration)>,
+    /// Time that those of earlier blocks have used.
+    ended: Duration,
+    /// Time that this process had used.
+    own: Duration,
+}
+
+impl ProcessorUse {
+    pub fn start(stage: &LaneSet) -> Self {
+        let own = cpu_usage::process().total();
+        Self {
+            begin: Instant::now(),
+            ticks: Ticks::now(),
+            others: processes(stage),
+            ended: Duration::ZERO,
+            own,
+        }
+    }
+
+    /// The processes are about to end.
+    pub fn leave(&mut self) {
+        self.ended += self.used_by_others();
+        self.others.clear();
+    }
+
+    /// These are the ones of the next block.
+    pub fn enter(&mut self, stage: &LaneSet) {
+        self.others = processes(stage);
+    }
+
+    fn used_by_others(&self) -> Duration {
+        let used = |(pid, before): &(u32, Duration)| {
+            Some(cpu_usage::of_process(*pid).ok()?.total().saturating_sub(*before))
+        };
+        self.others.iter().filter_map(used).sum()
+    }
+
+    /// Since the start.
+    pub fn conditions(&self) -> results::Conditions {
+        let used = self.ended
+            + self.used_by_others()
+            + cpu_usage::process().total().saturating_sub(self.own);
+        let ticks = self.ticks.zip(Ticks::now());
+        results::Conditions {
+            steal: ticks.and_then(|(before, after)| after.stolen_since(before)),
+            others: ticks
+                .and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
+            ..results::Conditions::default()
+        }
+    }
+}
+
+fn processes(stage: &LaneSet) -> Vec<(u32, Duration)> {
+    let mut pids: Vec<u32> = stage
+        .lanes
+        .iter()
+        .flat_map(|lane| lane.target_pids.iter().copied())
+        .chain(stage.ceiling.as_ref().and_then(|server| server.pid))
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.retain(|pid| *pid != std::process::id());
+    let used = |pid| cpu_usage::of_process(pid).map(|usage| usage.total()).unwrap_or_default();
+    pids.into_iter().map(|pid| (pid, used(pid))).collect()
 }

@@ -4,7 +4,6 @@
 mod actions;
 pub(super) mod alone;
 pub(super) mod device;
-mod displace;
 mod ending;
 pub(super) mod equalise;
 mod gather;
@@ -67,7 +66,7 @@ pub(super) enum Before {
 
 /// See the module.
 pub(super) struct Core {
-    pub(super) on: Handle,
+    on: Handle,
     id: DriverId,
     options: MirrorOptions,
     mode: Mode,
@@ -83,17 +82,17 @@ pub(super) struct Core {
     /// Properties with which the device was opened.
     geometry: Option<(Geometry, Features)>,
     most: u32,
-    pub(super) held: Slots<UserOp>,
+    held: Slots<UserOp>,
     /// Operations by their names in the engine.
     by_name: BTreeMap<u64, u64>,
     copies: BTreeMap<u64, Divided>,
     unflushed: Unflushed,
     loops: Loops,
     ended: Vec<(ActionPurpose, Completion)>,
-    pub(super) ready: Vec<Completion>,
+    ready: Vec<Completion>,
     changes: VecDeque<DeviceChange>,
-    pub(super) owner: Option<DriverId>,
-    pub(super) refused: bool,
+    owner: Option<DriverId>,
+    refused: bool,
     is_closing: bool,
     timer: TimerSlot,
     tidy_at: Time,
@@ -113,7 +112,7 @@ pub(super) struct Core {
     /// Reason why it could not be opened, reported when nothing is reserved.
     refusal: Option<Error>,
     /// Failure of operations when it has ended.
-    pub(super) gone: StatusKind,
+    gone: StatusKind,
 }
 
 impl Core {

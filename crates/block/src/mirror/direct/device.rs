@@ -1,7 +1,7 @@
 //! The device whose queues do without the home where they can: one queue on each loop.
 
+use super::Direct;
 use super::queue::DirectQueue;
-use super::shared::Direct;
 use crate::device::{BlockDevice, BlockQueue, Device};
 use crate::error::Error;
 use crate::filter::Filter;

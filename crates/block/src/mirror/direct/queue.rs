@@ -2,12 +2,10 @@
 //! home.
 
 use super::flight::{Name, Read, Write};
-use super::legs::Legs;
 use super::locks::LockRange;
-use super::parked::Parked;
 use super::permit::{Seen, Writers};
-use super::shared::{Begun, Direct, HomeVerdict, OneLoop, Undecided};
 use super::waiting::Waiter;
+use super::{Begun, Direct, HomeVerdict, Legs, OneLoop, Undecided};
 use crate::check;
 use crate::device::{BlockQueue, Device, DeviceChange, Features, Geometry};
 use crate::error::Error;
@@ -428,5 +426,29 @@ impl Drop for DirectQueue {
         // The reads are the legs'.
         self.writes.drain().for_each(|write| write.op.give_up());
         self.direct.leave(&self.one);
+    }
+}
+
+/// Writes of a loop that wait until the regions of their blocks are marked ([`super::unpark`]).
+#[derive(Default)]
+pub(super) struct Parked {
+    /// With the number of times that the loop has asked for its marks.
+    pub(super) ops: VecDeque<(Op, u8)>,
+    /// One was added since the loop last looked.
+    pub(super) is_new: bool,
+}
+
+impl Parked {
+    fn add(&mut self, op: Op) {
+        self.ops.push_back((op, 0));
+        self.is_new = true;
+    }
+
+    fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    fn give_up(&mut self) {
+        self.ops.drain(..).for_each(|(op, _)| op.give_up());
     }
 }

@@ -2,8 +2,8 @@
 //! their loop and are begun there when the home has published the marks. If the permit is withdrawn,
 //! or the marks of one are evicted again and again, the home executes them.
 
+use super::Begun;
 use super::queue::DirectQueue;
-use super::shared::Begun;
 use crate::limits::MIRROR_MARK_ASKS;
 
 impl DirectQueue {

@@ -1,6 +1,5 @@
 //! `weft bench`: runs a workload on any device, with fio's options.
 
-mod buffers;
 mod imported;
 mod job;
 mod more;

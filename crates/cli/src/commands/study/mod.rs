@@ -1,7 +1,6 @@
 //! `weft study`: measures the cost of the fabric on this machine.
 
 mod agents;
-mod comparing;
 mod composed;
 mod distance;
 mod fio;
@@ -16,7 +15,6 @@ mod packing;
 #[cfg(target_os = "linux")]
 mod peers;
 pub mod program;
-mod publishing;
 mod reading;
 mod serving;
 mod setup;

@@ -1,19 +1,20 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
 mod abandoned;
-mod clock;
 mod receive;
-mod stall;
 mod tapped;
 mod transmit;
 
 use super::gather::Sending;
 use super::linger::{Departed, linger};
 use super::payload::Moving;
-use super::progress::Stalls;
 use super::share::Share;
 use crate::capture::Tap;
+use crate::limits::{CLOSE_S, STALL_BYTES_MIN, STALL_S};
+use crate::pump::handler::{Flow, Handler};
 use std::io;
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Stream, Time};
 use weft_proto::stream::{HEADER_MAX, StreamEngine};
@@ -239,5 +240,186 @@ impl<E: StreamEngine> StreamPump<E> {
             self.driver = Some(driver);
             linger(on, core::mem::replace(&mut self.stream, departed));
         }
+    }
+}
+
+// Peers that stop half-way: that stop sending data which they announced or were asked for, or stop
+// taking what is sent to them. Memory is held in the meantime, so the time for that is limited.
+
+impl<E: StreamEngine> StreamPump<E> {
+    /// Has the connection end when its peer stops half-way for [`STALL_S`] seconds. For exports: a
+    /// source has limits of its own for what it waits for.
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        self.stalls.is_watched = true;
+        self
+    }
+
+    /// When to look next at whether the peer has stalled. The connection ends here if it has.
+    #[inline]
+    fn stall_limit(&mut self, on: &Handle) -> Option<Time> {
+        if !self.stalls.is_watched {
+            return None;
+        }
+        // What is not received because of a pause is not the peer's debt.
+        let receives = matches!(self.state, ConnectionState::Open)
+            && (self.moving.is_some() || self.engine.awaits_data());
+        if self.stalls.received.has_stalled(on.now(), receives) {
+            self.end_stalled("sent too little of the data that it announced or was asked for");
+        }
+        if self.stalls.sent.has_stalled(on.now(), self.sending.is_some()) {
+            self.end_stalled("does not receive responses");
+        }
+        [self.stalls.received.by, self.stalls.sent.by].into_iter().flatten().min()
+    }
+
+    #[cold]
+    fn end_stalled(&mut self, what: &str) {
+        self.finish(ConnectionEnd::Error(Error::new(
+            ErrorKind::TimedOut,
+            format!("the peer {what} for {STALL_S} s"),
+        )));
+    }
+}
+
+// Time: the engine's limits, that of a peer which stops half-way, and that of one which does not
+// take the last that there is for it.
+
+impl<E: StreamEngine> StreamPump<E> {
+    /// Tells the engine the time, if something was `received` or its time has come, and the handler
+    /// what came of it.
+    #[inline]
+    fn pass_time<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, received: bool) {
+        if received || self.engine.deadline().is_some_and(|at| at <= on.now().since_epoch()) {
+            self.tick(on, handler);
+        }
+    }
+
+    fn tick<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) {
+        if self.end().is_some() {
+            return;
+        }
+        self.engine.tick(on.now().since_epoch());
+        while let Some(event) = self.engine.poll_event() {
+            if handler.event(on, &mut self.engine, event) == Flow::Pause
+                && matches!(self.state, ConnectionState::Open | ConnectionState::Resumed)
+            {
+                self.state = ConnectionState::Paused;
+            }
+        }
+        if self.engine.is_closed() {
+            self.engine_gave_up = true;
+            self.close();
+        }
+    }
+
+    /// Has the driver woken when time is up next. A connection that is closing for too long ends
+    /// here.
+    #[inline]
+    fn arm(&mut self, on: &Handle) {
+        let (closes, stalls) = (self.close_limit(on), self.stall_limit(on));
+        let Some(driver) = self.driver else { return };
+        let next = match &self.state {
+            ConnectionState::Ended(_) => None,
+            ConnectionState::Closing { .. } => closes,
+            ConnectionState::Open | ConnectionState::Paused | ConnectionState::Resumed => {
+                let deadline = self.engine.deadline().map(Time::from_epoch);
+                [deadline, stalls].into_iter().flatten().min()
+            }
+        };
+        if let Some(at) = next.filter(|at| *at > on.now()) {
+            self.timer.arm(on, driver, at);
+        }
+    }
+
+    /// When a closing connection is cut off; does so if that is now.
+    #[inline]
+    fn close_limit(&mut self, on: &Handle) -> Option<Time> {
+        let ConnectionState::Closing { by } = &mut self.state else { return None };
+        let by = *by.get_or_insert_with(|| on.now() + Duration::from_secs(CLOSE_S));
+        if on.now() >= by {
+            self.finish(ConnectionEnd::Engine);
+        }
+        Some(by)
+    }
+}
+
+// Progress of a peer in each direction, and the time by which it has to make more.
+
+/// What a peer moves in one direction, and by when it has to move more.
+#[derive(Default)]
+struct Progress {
+    bytes: u64,
+    /// What `bytes` was when the time began.
+    before: u64,
+    by: Option<Time>,
+}
+
+impl Progress {
+    /// So many bytes have moved.
+    #[inline]
+    fn moved(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// Whether the peer, which `owes` something or does not, has moved too little. The time counts
+    /// while it owes something all along.
+    #[inline]
+    fn has_stalled(&mut self, now: Time, owes: bool) -> bool {
+        if !owes {
+            self.by = None;
+            return false;
+        }
+        match self.by {
+            Some(by) if now < by => return false,
+            Some(_) if self.bytes - self.before < STALL_BYTES_MIN => return true,
+            _ => {}
+        }
+        (self.before, self.by) = (self.bytes, Some(now + Duration::from_secs(STALL_S)));
+        false
+    }
+}
+
+/// Both directions of a connection whose peer is watched.
+#[derive(Default)]
+struct Stalls {
+    received: Progress,
+    sent: Progress,
+    is_watched: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(STALL_S);
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    fn at(after: Duration) -> Time {
+        Time::from_epoch(after)
+    }
+
+    #[test]
+    fn who_moves_enough_has_not_stalled() {
+        let mut progress = Progress::default();
+        assert!(!progress.has_stalled(at(LIMIT), true));
+        assert!(!progress.has_stalled(at(LIMIT * 2 - MOMENT), true));
+        progress.moved(STALL_BYTES_MIN as usize);
+        assert!(!progress.has_stalled(at(LIMIT * 2), true));
+        progress.moved(STALL_BYTES_MIN as usize - 1);
+        assert!(!progress.has_stalled(at(LIMIT * 3 - MOMENT), true));
+        assert!(progress.has_stalled(at(LIMIT * 3), true), "a trickle");
+    }
+
+    #[test]
+    fn who_owes_nothing_has_not_stalled() {
+        let mut progress = Progress::default();
+        assert!(!progress.has_stalled(at(LIMIT), true));
+        assert!(!progress.has_stalled(at(LIMIT + MOMENT), false));
+        // A new debt has its own time.
+        assert!(!progress.has_stalled(at(LIMIT * 5), true));
+        assert!(!progress.has_stalled(at(LIMIT * 6 - MOMENT), true));
+        assert!(progress.has_stalled(at(LIMIT * 6), true));
     }
 }

@@ -1,7 +1,6 @@
 //! The exchange on a new connection: the login, and the questions to the logical unit before it can
 //! be used.
 
-use super::fault::{explain, unusable};
 use super::session_names::SessionNames;
 use crate::source::opening::{Handshake, HandshakeStep};
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use weft_proto::iscsi::initiator::{
     CommandOutcome, DiscoveredTarget, Initiator, InitiatorCommand, InitiatorConfig, InitiatorEvent,
     ScsiData, SessionFault,
 };
-use weft_proto::iscsi::pdu::Lun;
-use weft_proto::scsi::initiator::{Probe, ProbeCommand, ScsiDisk};
+use weft_proto::iscsi::pdu::{LoginStatus, Lun};
+use weft_proto::scsi::initiator::{Probe, ProbeCommand, ProbeError, ScsiDisk};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -255,4 +254,72 @@ impl Handshake for Login {
         let disk = matches!(self.ask, Ask::All(..)).then(|| self.probe.disk().clone());
         LoggedIn { disk, targets: engine.take_targets(), algorithms: self.config.algorithms }
     }
+}
+
+// Problems of a session, as problems of a block device.
+
+/// What went wrong with `what` (a URL or address), and what to do.
+fn explain(what: &str, fault: &SessionFault) -> Error {
+    let (kind, hint) = match fault {
+        SessionFault::Refused(status) => refused(*status),
+        SessionFault::Method => (
+            ErrorKind::PermissionDenied,
+            "; give a name (iscsi://USER@HOST/…) and its --chap-secret-file, or leave them out",
+        ),
+        SessionFault::Algorithms { .. } => (
+            ErrorKind::PermissionDenied,
+            "; weft has SHA3-256 (8), MD5 (5) and SHA-256 (7): allow one of them there",
+        ),
+        SessionFault::Impostor => (
+            ErrorKind::PermissionDenied,
+            "; check --target-chap-secret-file, and that this is the target that you mean",
+        ),
+        SessionFault::Violation(_) => {
+            (ErrorKind::Protocol, "; check that this is the port of an iSCSI target")
+        }
+        SessionFault::NoDigest(_) | SessionFault::Negotiation(_) => {
+            (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\"")
+        }
+        SessionFault::Moved { .. }
+        | SessionFault::Rejected(_)
+        | SessionFault::Dropped
+        | SessionFault::LoggedOut
+        | SessionFault::Logout(_) => (ErrorKind::Refused, ""),
+        SessionFault::Silent | SessionFault::Stuck => (ErrorKind::TimedOut, ""),
+    };
+    Error::new(kind, format!("{what}: {fault}{hint}"))
+}
+
+fn refused(status: LoginStatus) -> (ErrorKind, &'static str) {
+    match status {
+        LoginStatus::AUTHENTICATION_FAILURE => (
+            ErrorKind::PermissionDenied,
+            "; check the user in iscsi://USER@HOST/… and --chap-secret-file",
+        ),
+        LoginStatus::AUTHORIZATION_FAILURE => (
+            ErrorKind::PermissionDenied,
+            "; have this initiator added there, or give another with --initiator-name",
+        ),
+        LoginStatus::NOT_FOUND | LoginStatus::TARGET_REMOVED => {
+            (ErrorKind::NotFound, "; `weft discover` lists the targets there")
+        }
+        LoginStatus::OUT_OF_RESOURCES | LoginStatus::TOO_MANY_CONNECTIONS => {
+            (ErrorKind::NoResources, "; try again later")
+        }
+        LoginStatus::UNSUPPORTED_VERSION | LoginStatus::SESSION_TYPE => {
+            (ErrorKind::Unsupported, "")
+        }
+        _ => (ErrorKind::Refused, ""),
+    }
+}
+
+/// Why a logical unit cannot be used.
+fn unusable(what: &str, error: &ProbeError) -> Error {
+    let (kind, hint) = match error {
+        ProbeError::NoDisk(_) => (ErrorKind::NotFound, "; check the number at the end of the URL"),
+        ProbeError::Size { .. } => (ErrorKind::Unsupported, ""),
+        ProbeError::Refused { .. } => (ErrorKind::Refused, ""),
+        ProbeError::NotReady(_) => (ErrorKind::TimedOut, "; try again later"),
+    };
+    Error::new(kind, format!("{what}: {error}{hint}"))
 }

@@ -7,7 +7,6 @@
 
 mod device;
 mod device_state;
-mod fault;
 mod identity;
 mod idle_sessions;
 pub(crate) mod isids;
@@ -18,7 +17,6 @@ mod session_config;
 mod session_names;
 mod sessions;
 mod size_asking;
-mod size_questions;
 mod step;
 mod table;
 

@@ -22,28 +22,28 @@ pub(super) struct Context {
 /// `ibv_context_ops`.
 #[repr(C)]
 pub(super) struct ContextOps {
-    unused: [Unused; 7],
+    pub(super) unused: [Unused; 7],
     pub(super) alloc_mw: Option<unsafe extern "C" fn(pd: *mut Pd, kind: c_uint) -> *mut Mw>,
-    bind_mw: Unused,
+    pub(super) bind_mw: Unused,
     pub(super) dealloc_mw: Option<unsafe extern "C" fn(mw: *mut Mw) -> c_int>,
-    create_cq: Unused,
+    pub(super) create_cq: Unused,
     pub(super) poll_cq:
         Option<unsafe extern "C" fn(cq: *mut Cq, entries: c_int, wc: *mut Wc) -> c_int>,
     pub(super) req_notify_cq:
         Option<unsafe extern "C" fn(cq: *mut Cq, solicited_only: c_int) -> c_int>,
-    unused_too: [Unused; 12],
+    pub(super) unused_too: [Unused; 12],
     pub(super) post_send:
         Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut SendWr) -> c_int>,
     pub(super) post_recv:
         Option<unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int>,
-    unused_last: [Unused; 5],
+    pub(super) unused_last: [Unused; 5],
 }
 
 /// `ibv_device`, to the last field that is read.
 #[repr(C)]
 pub(super) struct DeviceRecord {
-    ops: [Unused; 2],
-    node_type: c_int,
+    pub(super) ops: [Unused; 2],
+    pub(super) node_type: c_int,
     pub(super) transport_type: c_int,
     pub(super) name: [c_char; 64],
 }
@@ -58,7 +58,7 @@ pub(super) struct Pd(c_void);
 /// `ibv_comp_channel`, to the last field that is read.
 #[repr(C)]
 pub(super) struct CompChannel {
-    context: *mut Context,
+    pub(super) context: *mut Context,
     pub(super) fd: c_int,
 }
 
@@ -73,11 +73,11 @@ pub(super) struct Qp(c_void);
 /// `ibv_mr`.
 #[repr(C)]
 pub(super) struct Mr {
-    context: *mut Context,
-    pd: *mut Pd,
-    address: *mut c_void,
-    length: usize,
-    handle: u32,
+    pub(super) context: *mut Context,
+    pub(super) pd: *mut Pd,
+    pub(super) address: *mut c_void,
+    pub(super) length: usize,
+    pub(super) handle: u32,
     pub(super) lkey: u32,
     pub(super) rkey: u32,
 }
@@ -85,11 +85,11 @@ pub(super) struct Mr {
 /// `ibv_mw`.
 #[repr(C)]
 pub(super) struct Mw {
-    context: *mut Context,
-    pd: *mut Pd,
+    pub(super) context: *mut Context,
+    pub(super) pd: *mut Pd,
     pub(super) rkey: u32,
-    handle: u32,
-    kind: c_uint,
+    pub(super) handle: u32,
+    pub(super) kind: c_uint,
 }
 
 /// `IBV_MW_TYPE_2`.
@@ -98,24 +98,24 @@ pub(super) const MW_TYPE_2: c_uint = 2;
 /// `ibv_device_attr`.
 #[repr(C)]
 pub(super) struct DeviceAttr {
-    firmware_and_guids: [u64; 10],
-    max_mr_size: u64,
-    page_size_cap: u64,
-    vendor: [u32; 3],
-    max_qp: c_int,
+    pub(super) firmware_and_guids: [u64; 10],
+    pub(super) max_mr_size: u64,
+    pub(super) page_size_cap: u64,
+    pub(super) vendor: [u32; 3],
+    pub(super) max_qp: c_int,
     pub(super) max_qp_wr: c_int,
     pub(super) device_cap_flags: c_uint,
     pub(super) max_sge: c_int,
-    max_sge_rd: c_int,
-    max_cq: c_int,
+    pub(super) max_sge_rd: c_int,
+    pub(super) max_cq: c_int,
     pub(super) max_cqe: c_int,
-    max_mr: c_int,
-    max_pd: c_int,
+    pub(super) max_mr: c_int,
+    pub(super) max_pd: c_int,
     pub(super) max_qp_rd_atom: c_int,
-    max_ee_rd_atom: c_int,
-    max_res_rd_atom: c_int,
+    pub(super) max_ee_rd_atom: c_int,
+    pub(super) max_res_rd_atom: c_int,
     pub(super) max_qp_init_rd_atom: c_int,
-    rest: [c_int; 18],
+    pub(super) rest: [c_int; 18],
 }
 
 /// `IBV_DEVICE_MEM_WINDOW_TYPE_2A` and `_2B`.
@@ -143,16 +143,16 @@ pub(super) struct Sge {
 #[repr(C)]
 pub(super) struct SendWr {
     pub(super) wr_id: u64,
-    next: *mut SendWr,
+    pub(super) next: *mut SendWr,
     pub(super) sg_list: *mut Sge,
     pub(super) num_sge: c_int,
-    opcode: c_uint,
-    send_flags: c_uint,
+    pub(super) opcode: c_uint,
+    pub(super) send_flags: c_uint,
     pub(super) invalidate_rkey: u32,
     pub(super) remote_address: u64,
     pub(super) rkey: u32,
-    wr_rest: [u32; 5],
-    qp_type: u64,
+    pub(super) wr_rest: [u32; 5],
+    pub(super) qp_type: u64,
     pub(super) bind: Bind,
 }
 
@@ -219,15 +219,15 @@ pub(super) struct RecvWr {
 pub(super) struct Wc {
     pub(super) wr_id: u64,
     pub(super) status: c_uint,
-    opcode: c_uint,
-    vendor_error: u32,
+    pub(super) opcode: c_uint,
+    pub(super) vendor_error: u32,
     pub(super) byte_len: u32,
     /// Immediate data in network byte order, or the key that was invalidated.
     pub(super) immediate: u32,
-    qp_num: u32,
-    src_qp: u32,
+    pub(super) qp_num: u32,
+    pub(super) src_qp: u32,
     pub(super) flags: c_uint,
-    rest: u64,
+    pub(super) rest: u64,
 }
 
 /// `IBV_WC_WITH_IMM` and `IBV_WC_WITH_INV`.
@@ -266,8 +266,8 @@ pub(super) struct EventChannel {
 #[repr(C)]
 pub(super) struct CmId {
     pub(super) verbs: *mut Context,
-    channel: *mut EventChannel,
-    context: *mut c_void,
+    pub(super) channel: *mut EventChannel,
+    pub(super) context: *mut c_void,
     pub(super) qp: *mut Qp,
     pub(super) source: libc::sockaddr_storage,
     pub(super) destination: libc::sockaddr_storage,
@@ -298,7 +298,7 @@ pub(super) struct ConnParam {
 #[repr(C)]
 pub(super) struct CmEvent {
     pub(super) id: *mut CmId,
-    listen_id: *mut CmId,
+    pub(super) listen_id: *mut CmId,
     pub(super) event: c_uint,
     pub(super) status: c_int,
     pub(super) conn: ConnParam,

@@ -1,7 +1,6 @@
 //! Bytes on their way, and the ways in which a connection ends.
 
-use super::conn::{ConnState, Fin};
-use super::{ConnId, Event, GIVE_UP, Net, Watch};
+use super::{ConnId, ConnState, Event, Fin, GIVE_UP, Net, Watch};
 use crate::sim::config::Cut;
 use crate::time::Time;
 use core::time::Duration;

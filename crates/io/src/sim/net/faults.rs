@@ -1,7 +1,6 @@
 //! Faults that tests cause to hosts and the ways between them.
 
-use super::conn::{Conn, ConnState};
-use super::{ConnId, Net};
+use super::{Conn, ConnId, ConnState, Net};
 use crate::sim::config::{CutAt, PortAnswer, Side};
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};

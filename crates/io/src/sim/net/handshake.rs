@@ -1,7 +1,9 @@
 //! Listening, connecting, accepting.
 
-use super::conn::{Conn, ConnEnd, ConnState, Pipe};
-use super::{BACKLOG, ConnId, Event, FIRST_EPHEMERAL_PORT, FIRST_RETRY, GIVE_UP, Net, Port, Watch};
+use super::{
+    BACKLOG, Conn, ConnEnd, ConnId, ConnState, Event, FIRST_EPHEMERAL_PORT, FIRST_RETRY, GIVE_UP,
+    Net, Pipe, Port, Watch,
+};
 use crate::sim::config::{CutAt, PortAnswer};
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -5,7 +5,6 @@
 //! thread, and the lock is never held while drivers run.
 
 mod carry;
-mod conn;
 mod faults;
 mod handshake;
 
@@ -14,13 +13,14 @@ use super::rdma::{Rdma, Step};
 use super::trace::Trace;
 use crate::event_loop::{DriverId, Ready};
 use crate::rng::Rng;
+use crate::sim::config::Cut;
 use crate::time::Time;
-use conn::Conn;
 use core::cmp::Reverse;
 use core::time::Duration;
 pub use faults::SimConnection;
 pub(super) use handshake::exhausted;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard};
 use weft_base::lock::Lock;
@@ -296,5 +296,195 @@ impl Net {
     /// Returns whether a packet from one host cannot reach the other.
     pub(super) fn is_walled(&self, from: usize, to: usize) -> bool {
         !self.hosts[from].up || !self.hosts[to].up || self.walls.contains(&(from, to))
+    }
+}
+
+// One connection: two ends, and a pipe in each direction.
+
+struct Conn {
+    /// The client's and the server's.
+    ends: [ConnEnd; 2],
+    /// From the client and from the server.
+    pipes: [Pipe; 2],
+    /// Nothing arrives.
+    silent: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnState {
+    Connecting,
+    Open,
+    /// Never stood, or no longer stands.
+    Dead(Option<io::ErrorKind>),
+}
+
+struct ConnEnd {
+    host: usize,
+    addr: SocketAddr,
+    state: ConnState,
+    /// The error of the next call; after that the stream is at its end.
+    error: Option<io::ErrorKind>,
+    /// A stream object, a backlog or a handshake in progress uses it.
+    held: bool,
+    watch: Option<Watch>,
+    /// Saw `WouldBlock` since the last wake.
+    read_armed: bool,
+    write_armed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fin {
+    #[default]
+    None,
+    Sent,
+    Arrived,
+}
+
+#[derive(Default)]
+struct Pipe {
+    /// Sent and not yet arrived, with the times at which they are due.
+    queue: VecDeque<u8>,
+    segments: VecDeque<(Time, usize)>,
+    last_arrival: Time,
+    /// Arrived and not yet received.
+    inbox: VecDeque<u8>,
+    fin: Fin,
+    /// The sender has ended it.
+    shut: bool,
+    /// Its end is a reset.
+    resets: bool,
+    /// Bytes that arrived so far.
+    carried: u64,
+    /// After how many of them the connection is cut, and how.
+    cut: Option<(u64, Cut)>,
+    /// After how many of them one bit arrives wrong.
+    corrupt: Option<u64>,
+    /// An arrival is in the queue of events.
+    scheduled: bool,
+    /// The sender's loss of patience is.
+    impatient: bool,
+}
+
+impl Conn {
+    /// The client's and the server's.
+    fn ips(&self) -> (IpAddr, IpAddr) {
+        (self.ends[0].addr.ip(), self.ends[1].addr.ip())
+    }
+
+    /// The client has ended it, and the server does not know as long as it reads what came before.
+    fn has_client_ended(&self) -> bool {
+        let ended = self.pipes[0].shut || !self.ends[0].held || self.ends[0].is_dead();
+        ended && self.ends[1].held && !self.ends[1].is_dead()
+    }
+
+    /// The client has ended it, and the server cannot know yet.
+    fn is_end_unheard(&self) -> bool {
+        self.has_client_ended() && self.pipes[0].fin != Fin::Arrived
+    }
+}
+
+impl ConnEnd {
+    fn new(host: usize, addr: SocketAddr) -> Self {
+        Self {
+            host,
+            addr,
+            state: ConnState::Connecting,
+            error: None,
+            held: true,
+            watch: None,
+            read_armed: false,
+            write_armed: false,
+        }
+    }
+
+    /// Ends it; the next call returns the reason.
+    fn die(&mut self, why: io::ErrorKind) {
+        self.state = ConnState::Dead(Some(why));
+        self.error = Some(why);
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(self.state, ConnState::Dead(_))
+    }
+}
+
+impl Pipe {
+    /// Takes bytes that are due to arrive at `at`.
+    fn push<'a>(&mut self, bytes: impl Iterator<Item = &'a [u8]>, at: Time) {
+        let before = self.queue.len();
+        bytes.for_each(|b| self.queue.extend(b));
+        self.last_arrival = self.last_arrival.max(at);
+        self.segments.push_back((self.last_arrival, self.queue.len() - before));
+    }
+
+    /// Returns whether something is still to arrive.
+    fn is_under_way(&self) -> bool {
+        !self.queue.is_empty() || self.fin == Fin::Sent
+    }
+
+    /// When the next of it is due.
+    fn next_arrival(&self) -> Time {
+        self.segments.front().map_or(self.last_arrival, |(at, _)| *at)
+    }
+
+    /// Bytes due by now.
+    fn due(&self, now: Time) -> usize {
+        self.segments.iter().take_while(|(at, _)| *at <= now).map(|(_, len)| len).sum()
+    }
+
+    /// Moves `n` bytes from the queue to the inbox, showing them to `see`.
+    fn carry(&mut self, n: usize, mut see: impl FnMut(&[u8])) {
+        let (front, back) = self.queue.as_slices();
+        let front = &front[..front.len().min(n)];
+        let back = &back[..n - front.len()];
+        see(front);
+        see(back);
+        self.inbox.extend(front);
+        self.inbox.extend(back);
+        self.queue.drain(..n);
+        self.damage(n);
+        self.carried += n as u64;
+        self.forget_segments(n);
+    }
+
+    /// Flips the bit that is to arrive wrong, if it is among the `n` bytes that have just arrived.
+    fn damage(&mut self, n: usize) {
+        let Some(at) = self.corrupt.take_if(|at| *at < self.carried + n as u64) else { return };
+        let first = self.inbox.len() - n;
+        let offset = at.saturating_sub(self.carried);
+        self.inbox[first + offset as usize] ^= 1 << (at % 8);
+    }
+
+    fn forget_segments(&mut self, mut n: usize) {
+        while n > 0
+            && let Some((_, len)) = self.segments.front_mut()
+        {
+            let part = n.min(*len);
+            *len -= part;
+            n -= part;
+            if *len == 0 {
+                self.segments.pop_front();
+            }
+        }
+    }
+
+    /// Loses what has not arrived.
+    fn lose(&mut self) {
+        self.queue.clear();
+        self.segments.clear();
+    }
+
+    /// Moves arrived bytes out, at most `n`.
+    fn take(&mut self, bufs: &mut [io::IoSliceMut<'_>], n: usize) {
+        let mut left = n;
+        for buf in bufs {
+            let part = left.min(buf.len());
+            let (front, back) = self.inbox.as_slices();
+            let from_front = part.min(front.len());
+            buf[..from_front].copy_from_slice(&front[..from_front]);
+            buf[from_front..part].copy_from_slice(&back[..part - from_front]);
+            self.inbox.drain(..part);
+            left -= part;
+        }
     }
 }

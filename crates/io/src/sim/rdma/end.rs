@@ -1,6 +1,6 @@
 //! One end, as drivers see it.
 
-use super::pair::{MemorySlot, PairEnd, Phase, Posted, Watcher};
+use super::{MemorySlot, PairEnd, Phase, Posted, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{
     DeviceLimits, Exposure, NotLent, QueuePair, QueuePairConfig, QueuePairEvent, RemoteMemory,

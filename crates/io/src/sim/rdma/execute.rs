@@ -1,7 +1,6 @@
 //! Work on its way, and the ways in which it ends.
 
-use super::Step;
-use super::pair::{Pair, PairEnd, Phase, Posted, Work};
+use super::{Pair, PairEnd, Phase, Posted, Step, Work};
 use crate::rdma::{QueuePairEvent, WorkError, WorkOutcome};
 use crate::sim::net::Net;
 use core::time::Duration;

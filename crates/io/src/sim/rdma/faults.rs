@@ -1,7 +1,6 @@
 //! The ends of connections, and what a test does to them.
 
-use super::Step;
-use super::pair::{PairEnd, Phase};
+use super::{PairEnd, Phase, Step};
 use crate::rdma::{QueuePairEvent, WorkError};
 use crate::sim::config::{Cut, CutAt};
 use crate::sim::net::{Net, SimConnection};

@@ -1,7 +1,6 @@
 //! Finding the way, asking for connections, accepting and rejecting them.
 
-use super::pair::{Pair, PairEnd, Phase};
-use super::{Port, Step};
+use super::{Pair, PairEnd, Phase, Port, Step};
 use crate::rdma::QueuePairEvent;
 use crate::sim::config::PortAnswer;
 use crate::sim::net::{BACKLOG, FIRST_RETRY, Net, Watch, exhausted};

@@ -14,21 +14,27 @@ mod end;
 mod execute;
 mod faults;
 mod handshake;
-mod listener;
-mod pair;
 #[cfg(test)]
 mod tests;
 
-pub use config::{RdmaConfig, RdmaCounts};
-pub(super) use end::SimQueuePair;
-pub(super) use listener::SimQueuePairListener;
-
 use super::net::{Net, Watch};
-use crate::rdma::QueuePairEvent;
+use crate::event_loop::{DriverId, Registrar, RemoteLoop};
+use crate::rdma::{
+    Exposure, QueuePair, QueuePairConfig, QueuePairEvent, QueuePairListener, RemoteMemory,
+    SlotData, WorkError,
+};
 use crate::rng::Rng;
+use crate::segment::{OnThread, Segments, pieces, total_len};
+use crate::sim::config::Cut;
+use crate::sim::net::SharedNet;
+use crate::sim::stream::watch;
+use crate::time::Time;
+pub use config::{RdmaConfig, RdmaCounts};
 use core::time::Duration;
-use pair::{Pair, PairEnd, Watcher};
+pub(super) use end::SimQueuePair;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
 
 /// A future event of a queue pair, by its number and perhaps an end of it (0: the requester).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,5 +141,289 @@ impl Net {
         if self.rdma.pairs.get(&id).is_some_and(|pair| !pair.ends[0].held && !pair.ends[1].held) {
             self.rdma.pairs.remove(&id);
         }
+    }
+}
+
+/// Posted to a send queue.
+enum Posted {
+    Send { message: Vec<u8>, data: Option<SlotData>, invalidate: Option<u32> },
+    Read { into: SlotData, from: RemoteMemory },
+    Write { from: SlotData, to: RemoteMemory, signaled: bool },
+    Bind { slot: u16 },
+    Invalidate { slot: u16 },
+}
+
+impl Posted {
+    /// Returns whether it concerns this end alone.
+    fn is_local(&self) -> bool {
+        matches!(self, Self::Bind { .. } | Self::Invalidate { .. })
+    }
+
+    fn uses(&self, of: u16) -> bool {
+        match self {
+            Self::Send { data, .. } => data.is_some_and(|data| data.slot == of),
+            Self::Read { into: memory, .. } | Self::Write { from: memory, .. } => memory.slot == of,
+            Self::Bind { slot } | Self::Invalidate { slot } => *slot == of,
+        }
+    }
+}
+
+struct Work {
+    id: u64,
+    what: Posted,
+    /// When it reaches the other end; when its acknowledgement arrives, once it did.
+    due: Time,
+    /// It was refused once.
+    refused: bool,
+    /// Data of an RDMA READ.
+    brought: Vec<u8>,
+}
+
+/// Access of the other end to a slot.
+#[derive(Clone, Copy)]
+struct Exposed {
+    key: u32,
+    bytes: u32,
+    writable: bool,
+    /// The window is bound, or there is none.
+    in_force: bool,
+}
+
+#[derive(Default)]
+struct MemorySlot {
+    memory: Option<Vec<u8>>,
+    /// In the place of `memory`.
+    lent: Option<OnThread<Segments>>,
+    exposed: Option<Exposed>,
+}
+
+impl MemorySlot {
+    /// A piece of its memory.
+    fn piece(&mut self, offset: u32, bytes: usize) -> &mut [u8] {
+        &mut self.memory.as_mut().expect("a slot that was prepared")[offset as usize..][..bytes]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The connection was not asked for, or not accepted.
+    Beginning,
+    Asked,
+    /// Asked for and accepted: work is executed.
+    Open,
+    /// Work is flushed.
+    Over,
+}
+
+/// Receiver of events.
+#[derive(Clone)]
+enum Watcher {
+    /// A driver of a loop of the world.
+    Here(Watch),
+    /// One of another loop, which it names whenever it looks for events.
+    Elsewhere(RemoteLoop, DriverId),
+}
+
+struct PairEnd {
+    host: usize,
+    addr: SocketAddr,
+    phase: Phase,
+    /// An object, or a backlog, uses it.
+    held: bool,
+    watcher: Option<Watcher>,
+    /// Saw that there was no event since the last wake.
+    armed: bool,
+    config: Option<QueuePairConfig>,
+    /// Data of the other end's request, or of its answer.
+    private_data: Vec<u8>,
+    trouble: Option<&'static str>,
+    /// With the bytes that belong to them.
+    events: VecDeque<(QueuePairEvent, Vec<u8>)>,
+    /// It knows that the connection is over.
+    told: bool,
+    /// The connection was accepted, as far as this end knows.
+    stood: bool,
+    disconnected: bool,
+    receives: VecDeque<u16>,
+    slots: Vec<MemorySlot>,
+    /// Not with the other end yet.
+    queue: VecDeque<Work>,
+    /// Executed, but this end does not know.
+    unacknowledged: VecDeque<Work>,
+    execution_scheduled: bool,
+    acknowledgement_scheduled: bool,
+    impatient: bool,
+    /// Work that was executed or acknowledged.
+    progress: u64,
+    keys: u32,
+}
+
+impl PairEnd {
+    fn new(host: usize, addr: SocketAddr, held: bool) -> Self {
+        Self {
+            host,
+            addr,
+            phase: Phase::Beginning,
+            held,
+            watcher: None,
+            armed: false,
+            config: None,
+            private_data: Vec::new(),
+            trouble: None,
+            events: VecDeque::new(),
+            told: false,
+            stood: false,
+            disconnected: false,
+            receives: VecDeque::new(),
+            slots: Vec::new(),
+            queue: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
+            execution_scheduled: false,
+            acknowledgement_scheduled: false,
+            impatient: false,
+            progress: 0,
+            keys: 0,
+        }
+    }
+
+    /// Returns whether messages of the other end reach it.
+    fn is_open(&self) -> bool {
+        self.held && self.phase == Phase::Open
+    }
+
+    /// Nothing of it is left.
+    fn vanish(&mut self) {
+        (self.held, self.watcher, self.phase) = (false, None, Phase::Over);
+        (self.queue, self.unacknowledged, self.receives) = Default::default();
+        self.events.clear();
+        self.slots.clear();
+    }
+
+    fn has_work(&self) -> bool {
+        !(self.queue.is_empty() && self.unacknowledged.is_empty())
+    }
+
+    /// Returns whether something may still touch a slot.
+    fn is_used(&self, slot: u16) -> bool {
+        let mut posted = self.queue.iter().chain(&self.unacknowledged);
+        // A standing key says nothing of that.
+        let is_standing =
+            self.config.is_some_and(|config| config.exposure == Some(Exposure::Standing));
+        !is_standing && self.slots[usize::from(slot)].exposed.is_some()
+            || posted.any(|work| work.what.uses(slot))
+    }
+
+    /// Gives access to a slot.
+    fn expose(&mut self, slot: u16, bytes: u32, writable: bool, in_force: bool) -> RemoteMemory {
+        self.keys += 1;
+        let key = self.keys << 8 | 0x5a;
+        self.slots[usize::from(slot)].exposed = Some(Exposed { key, bytes, writable, in_force });
+        RemoteMemory { address: base(slot.into()), key }
+    }
+
+    /// Returns the data to send from a slot.
+    fn source(&mut self, memory: SlotData) -> Result<Vec<u8>, WorkError> {
+        let (offset, len) = (memory.offset as usize, memory.bytes as usize);
+        let Some(lent) =
+            self.slots.get(usize::from(memory.slot)).and_then(|slot| slot.lent.as_ref())
+        else {
+            return self.slice(memory).map(|bytes| bytes.to_vec());
+        };
+        let lent = lent
+            .get()
+            .filter(|lent| total_len(lent) >= offset + len)
+            .ok_or(WorkError::LocalProtection)?;
+        Ok(pieces(lent, offset, len).flatten().copied().collect())
+    }
+
+    /// A part of the own memory of a slot.
+    fn slice(&mut self, memory: SlotData) -> Result<&mut [u8], WorkError> {
+        let slot = self.slots.get_mut(usize::from(memory.slot)).filter(|slot| slot.lent.is_none());
+        let slot = slot.and_then(|slot| slot.memory.as_mut());
+        let end = memory.offset as usize + memory.bytes as usize;
+        slot.and_then(|bytes| bytes.get_mut(memory.offset as usize..end))
+            .ok_or(WorkError::LocalProtection)
+    }
+
+    /// Its memory, as the other end reaches it.
+    fn reached(
+        &mut self,
+        at: RemoteMemory,
+        bytes: u32,
+        writes: bool,
+    ) -> Result<&mut [u8], WorkError> {
+        let is_it = |slot: &MemorySlot| {
+            slot.exposed.is_some_and(|exposed| exposed.key == at.key && exposed.in_force)
+        };
+        let nth = self.slots.iter().position(is_it).ok_or(WorkError::RemoteAccess)?;
+        let MemorySlot { memory, exposed, .. } = &mut self.slots[nth];
+        let (Some(memory), Some(exposed)) = (memory, exposed) else {
+            return Err(WorkError::RemoteAccess);
+        };
+        let offset = at.address.checked_sub(base(nth)).ok_or(WorkError::RemoteAccess)?;
+        let end = offset
+            .checked_add(bytes.into())
+            .filter(|end| *end <= exposed.bytes.into())
+            .ok_or(WorkError::RemoteAccess)?;
+        if exposed.writable != writes {
+            return Err(WorkError::RemoteAccess);
+        }
+        memory.get_mut(offset as usize..end as usize).ok_or(WorkError::RemoteAccess)
+    }
+
+    /// Ends the access by a key.
+    fn invalidate(&mut self, key: u32) -> Result<(), WorkError> {
+        let is_it = |slot: &&mut MemorySlot| slot.exposed.is_some_and(|exposed| exposed.key == key);
+        self.slots.iter_mut().find(is_it).ok_or(WorkError::RemoteAccess)?.exposed = None;
+        Ok(())
+    }
+}
+
+/// The address of a slot.
+fn base(slot: usize) -> u64 {
+    (slot as u64 + 1) << 32
+}
+
+/// A queue pair: the end that asks for the connection, and the one that accepts it.
+struct Pair {
+    ends: [PairEnd; 2],
+    /// Nothing arrives.
+    silent: bool,
+    /// Bytes that each end has got across.
+    carried: [u64; 2],
+    /// After how many of them it is cut, and how.
+    cut: [Option<(u64, Cut)>; 2],
+}
+
+pub(super) struct SimQueuePairListener {
+    pub(in crate::sim) net: SharedNet,
+    pub(in crate::sim) host: usize,
+    pub(in crate::sim) at: SocketAddr,
+    pub(in crate::sim) id: u64,
+}
+
+impl QueuePairListener for SimQueuePairListener {
+    fn accept(&mut self) -> io::Result<Box<dyn QueuePair>> {
+        let (id, local, peer) = self.net.lock().rdma_accept(self.host, self.at.port(), self.id)?;
+        Ok(Box::new(SimQueuePair::new(&self.net, id, 1, (local, peer))))
+    }
+
+    fn local(&self) -> String {
+        self.at.to_string()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        let watch = watch(registrar)?;
+        self.net.lock().rdma_watch_port(self.host, self.at.port(), self.id, Some(watch))
+    }
+
+    fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        self.net.lock().rdma_watch_port(self.host, self.at.port(), self.id, None)
+    }
+}
+
+impl Drop for SimQueuePairListener {
+    fn drop(&mut self) {
+        self.net.lock().rdma_close_port(self.host, self.at.port(), self.id);
     }
 }

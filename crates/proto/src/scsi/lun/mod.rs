@@ -27,7 +27,6 @@ mod mode;
 mod name;
 mod nexus;
 mod nexus_units;
-mod port_groups;
 mod provisioning;
 mod report;
 mod reservation;

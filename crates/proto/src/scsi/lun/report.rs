@@ -1,17 +1,16 @@
 //! Commands that report on the logical unit or the target: contents and maximum length of each
 //! response.
 
+use super::access::{AccessState, PortAccess, is_accessible};
 use super::address::lun_of;
 use super::attention::Attention;
-use super::inquiry;
 use super::mode::ModeRequest;
 use super::name::NexusName;
 use super::nexus_units::NexusUnits;
-use super::port_groups;
-use super::reservation;
-use super::unit::{LogicalUnit, NexusId};
+use super::unit::{LogicalUnit, NexusId, UnitState};
 use super::writer::Writer;
-use crate::limits::{SCSI_PORTS_MAX, SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
+use super::{inquiry, reservation};
+use crate::limits::{ANA_TRANSITION_S, SCSI_PORTS_MAX, SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
 use crate::scsi::cdb::table::Operation;
 use crate::scsi::cdb::{Command, ReportingOptions};
 use crate::scsi::opcode::OpCode;
@@ -23,10 +22,9 @@ const COMMON_BYTES: usize = 4096;
 
 const _: () =
     assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
+
 // The ports that are known, and the initiator's own.
-const _: () = assert!(
-    port_groups::HEAD_BYTES + port_groups::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES
-);
+const _: () = assert!(HEAD_BYTES + GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES);
 
 /// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
 const TASK_MANAGEMENT: u8 = 0xda;
@@ -199,7 +197,9 @@ fn lba_status(unit: &LogicalUnit, lba: u64, out: &mut Writer) -> Result<(), Sens
 
 /// The log pages that there are: which there are, and informational exceptions.
 const LOG_PAGES: [u8; 2] = [0x00, INFORMATIONAL_EXCEPTIONS];
+
 const INFORMATIONAL_EXCEPTIONS: u8 = 0x2f;
+
 const ALL_SUBPAGES: u8 = 0xff;
 
 /// LOG SENSE (SPC-4 §6.8, §7.3). The bit SPF is that of pages with a subpage.
@@ -295,5 +295,73 @@ fn put_timeouts(wanted: bool, out: &mut Writer) {
     if wanted {
         out.bytes(&[0, 10]);
         out.zeroes(10);
+    }
+}
+
+// The target port groups of a logical unit, as initiators see them (SPC-5 §6.36).
+
+/// T_SUP, O_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP: all states may be met.
+const SUPPORTED: u8 = 0xcf;
+
+/// STATUS CODE: the state changes by itself.
+const IMPLICIT: u8 = 0x02;
+
+/// RTPG_FMT of the extended header.
+const EXTENDED: u8 = 0x10;
+
+/// Bytes of the head of the response to REPORT TARGET PORT GROUPS, and of a group of one port.
+const HEAD_BYTES: usize = 8;
+
+const GROUP_BYTES: usize = 12;
+
+impl UnitState {
+    /// The state that was set for a port.
+    pub(super) fn state_at(&self, port: u16) -> AccessState {
+        self.ports
+            .iter()
+            .find(|known| known.port == port)
+            .map_or(AccessState::OPTIMIZED, |known| known.state)
+    }
+
+    /// Returns whether initiators must get notice of a changed state of a port.
+    pub(super) fn differs(&self, ports: &[PortAccess], is_reached: bool) -> bool {
+        let moved = |now: &PortAccess| {
+            self.ports.iter().any(|was| was.port == now.port && was.state != now.state)
+        };
+        self.is_reached != is_reached || ports.iter().any(moved)
+    }
+
+    /// Returns the ports that are reported to an initiator that came by `own`.
+    fn reported_ports(&self, own: u16) -> impl Iterator<Item = (u16, AccessState)> {
+        let is_known = self.ports.iter().any(|known| known.port == own);
+        let unknown = (!is_known).then_some((own, AccessState::OPTIMIZED));
+        let known = self.ports.iter().filter(move |known| known.is_open || known.port == own);
+        unknown.into_iter().chain(known.map(|known| (known.port, known.state)))
+    }
+
+    /// Returns the number of ports that are reported to an initiator that came by `own`.
+    pub(super) fn reported_ports_count(&self, own: u16) -> usize {
+        self.reported_ports(own).count()
+    }
+
+    /// The response to REPORT TARGET PORT GROUPS (SPC-5 §6.36) for an initiator that came by `own`.
+    fn report_groups(&self, own: u16, extended: bool, out: &mut Writer) {
+        out.zeroes(4);
+        if extended {
+            out.bytes(&[EXTENDED, ANA_TRANSITION_S, 0, 0]);
+        }
+        for (port, state) in self.reported_ports(own) {
+            let state = if !self.is_reached && is_accessible(state) {
+                AccessState::UNAVAILABLE
+            } else {
+                state
+            };
+            out.bytes(&[state.0, SUPPORTED]);
+            out.number(2, port.into());
+            // One port.
+            out.bytes(&[0, IMPLICIT, 0, 1, 0, 0]);
+            out.number(2, port.into());
+        }
+        out.set(0, 4, out.len() as u64 - 4);
     }
 }

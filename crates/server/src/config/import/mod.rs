@@ -10,7 +10,6 @@
 //! * `json`: their parts. `sources`: files and disks, with their block sizes.
 //! * `ports`: listeners of NVMe. `iscsi_access`: initiators, their passwords and rights.
 //! * `gateways`: the part of it that a group of gateways shares.
-//! * `secret_files`: names of files for secrets.
 //! * `writer`: writes the file, with comments on what could not be carried over.
 //!
 //! An import never serves more data, to more hosts, or with weaker authentication than the
@@ -25,7 +24,6 @@ mod lio;
 mod lio_names;
 mod nvmet;
 mod ports;
-mod secret_files;
 mod sources;
 mod spdk;
 mod tgt;

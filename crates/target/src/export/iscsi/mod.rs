@@ -10,13 +10,11 @@ mod connection;
 mod logins;
 mod operations;
 mod ports;
-mod reserve;
 mod reset;
 mod session;
 mod split;
 mod target;
 mod target_state;
-mod unit;
 mod units;
 
 pub use config::Settings;

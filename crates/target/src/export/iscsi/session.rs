@@ -4,7 +4,7 @@
 use super::connection::announce;
 use super::reset::Waits;
 use super::split::{Lost, Split};
-use super::target_state::{Mailbox, TargetState};
+use super::target_state::{Mailbox, Message, TargetState, Told};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
 use crate::export::dialect::{Dialect, Starved};
@@ -17,6 +17,7 @@ use weft_connection::status::scsi::to_scsi;
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{TargetConnection, TargetEvent, TargetResponse};
+use weft_proto::reservation::ReservationRefusal;
 use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Step, Task, UnitRequest};
 use weft_proto::scsi::opcode::OpCode;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
@@ -368,5 +369,46 @@ impl Dialect<TargetConnection> for Session {
         if looks && !self.holds_overdue() {
             self.overdue_settled(engine);
         }
+    }
+}
+
+// PERSISTENT RESERVE OUT: an operation on the reservations of a namespace, which others may have,
+// too.
+
+impl Session {
+    /// Has the operation of a command executed. It counts as one that a device has, until
+    /// [`Told::Reserved`].
+    fn reserve(&mut self, tag: Tag) {
+        let unit = self.commands[tag.index()].task.unit();
+        let of = self.reservations.get(unit).and_then(Option::as_ref);
+        self.side.hold();
+        let place = &mut self.commands[tag.index()];
+        (place.in_device, place.reserves) = (true, true);
+        let mailbox = Arc::clone(&self.mailbox);
+        let answer =
+            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome))));
+        match (self.nexus.take_operation(), of) {
+            (Some(operation), Some(of)) => of.execute(operation, answer),
+            (None, Some(of)) => of.confirm(answer),
+            (_, None) => answer(Err(ReservationRefusal::Conflict)),
+        }
+    }
+
+    /// The operation of a command has ended.
+    pub(super) fn reserved(
+        &mut self,
+        on: &Handle,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        outcome: Result<(), ReservationRefusal>,
+    ) {
+        self.side.release();
+        let place = &mut self.commands[tag.index()];
+        (place.in_device, place.reserves) = (false, false);
+        if self.commands[tag.index()].dying {
+            return self.bury(engine, tag);
+        }
+        let step = self.nexus.reserved(&mut self.commands[tag.index()].task, outcome);
+        let _ = self.follow(on, engine, tag, step);
     }
 }

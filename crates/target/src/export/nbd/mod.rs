@@ -2,7 +2,6 @@
 //! any number of addresses.
 
 mod connection;
-mod listen_address;
 mod partial_block;
 mod request;
 mod request_memory;

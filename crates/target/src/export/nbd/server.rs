@@ -1,7 +1,6 @@
 //! Starting and stopping a server.
 
 use super::connection::Connection;
-use super::listen_address::{ListenAddress, parse};
 use super::server_state::{NbdLimits, ServerState};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
@@ -9,13 +8,14 @@ use crate::export::reach::reachable;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
 use crate::export::shell::word;
 use crate::inventory::LiveInventory;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use weft_block::Error;
+use weft_block::{Error, ErrorKind};
 use weft_connection::capture::Capture;
 use weft_connection::loops::ask;
 use weft_connection::tls::TlsFiles;
 use weft_connection::url::nbd::{NbdPlace, NbdUrl};
+use weft_io::tls::TlsServer;
 use weft_io::{Handle, RemoteLoop};
 
 /// A running server.
@@ -197,4 +197,39 @@ impl ListeningExport for NbdServer {
         };
         Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {}", word(&name))))
     }
+}
+
+// Where a server listens, and with which certificate.
+
+/// A URL to listen at, made out.
+struct ListenAddress {
+    pub url: NbdUrl,
+    /// The address; of no meaning for a Unix socket.
+    pub address: SocketAddr,
+    /// Present if connections must use TLS.
+    pub tls: Option<TlsServer>,
+}
+
+impl ListenAddress {
+    fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
+        let url = parse(url)?;
+        let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };
+        let address = match &url.place {
+            NbdPlace::Tcp(address) => address.resolve_first()?,
+            NbdPlace::Unix(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into(),
+        };
+        Ok(Self { url, address, tls })
+    }
+}
+
+/// A listen URL, which has no export.
+fn parse(text: &str) -> Result<NbdUrl, Error> {
+    let url = NbdUrl::parse(text)?;
+    if !url.export.is_empty() {
+        let text = format!(
+            "--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources"
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(url)
 }

@@ -14,10 +14,12 @@ use super::transport::{Engine, Event};
 use crate::export::device_side::DeviceSide;
 use crate::export::dialect::{Dialect, Starved};
 use weft_block::{Completion, OpKind, Outcome};
+use weft_connection::memory::{piece, piece_mut};
 use weft_connection::pump::Flow;
 use weft_connection::status::nvme::to_nvme;
-use weft_io::{DriverId, Handle};
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, IoRequest};
+use weft_io::segment::total_len;
+use weft_io::{DriverId, Handle, Segments};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, Half, IoNext, IoQueue, IoRequest};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nqn};
@@ -295,5 +297,86 @@ impl<E: Engine> Dialect<E> for IoSession {
     fn settle(&mut self, _: &mut E) {
         let held = self.side.holds_overdue();
         self.reserving.settle(&self.queue, held);
+    }
+}
+
+// Memory of fused operations, whose halves must not wait for each other's.
+
+impl IoSession {
+    /// Memory for the data of one half of a fused operation. The first half takes it for both,
+    /// behind its own: so no half waits for memory that halves hold.
+    #[cold]
+    pub(super) fn take_half(&mut self, on: &Handle, tag: Tag, half: Half, bytes: usize) -> bool {
+        match half {
+            Half::First => {
+                let both = self.side.memory.provide(on, tag, bytes)
+                    && self.side.memory.add_buffer(on, tag, bytes);
+                if !both {
+                    self.side.memory.free(tag);
+                }
+                both
+            }
+            Half::Second { first } => match self.side.memory.of(first).len() {
+                // It waits itself, and is served before.
+                0 => false,
+                // It went beyond the cap.
+                1 => self.side.memory.provide(on, tag, bytes),
+                _ => match self.side.memory.at(first).pop() {
+                    Some(kept) => {
+                        self.side.memory.at(tag).push(kept);
+                        true
+                    }
+                    None => false,
+                },
+            },
+        }
+    }
+}
+
+// Reauthentication on an I/O queue: its messages among the commands.
+
+impl IoSession {
+    /// A message of an authentication, or what looks like one.
+    #[cold]
+    fn authenticate(
+        &mut self,
+        on: &Handle,
+        engine: &mut impl Engine,
+        tag: Tag,
+        in_capsule: bool,
+    ) -> Flow {
+        let sqe = *engine.sqe();
+        // What the descriptor says of it is checked again when it is fetched.
+        let in_capsule_bytes = if in_capsule { sqe.sgl().length } else { 0 };
+        self.exchange(on, engine, tag, &sqe, in_capsule_bytes);
+        Flow::Continue
+    }
+
+    /// Whether the connection ends, as its host did not prove anew who it is.
+    pub(super) fn is_over(&self) -> bool {
+        self.authenticating.as_ref().is_some_and(|it| it.is_over())
+    }
+}
+
+impl<E: Engine> Exchange<E> for IoSession {
+    fn authenticating(&mut self) -> Option<&mut Authenticating> {
+        self.authenticating.as_deref_mut()
+    }
+
+    fn room(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<&mut [u8]> {
+        let buf = self.side.memory.buffer(on, bytes)?;
+        let memory: &mut Segments = self.side.memory.at(tag);
+        memory.push(buf.into());
+        piece_mut(memory, 0, bytes as u32)
+    }
+
+    fn message(&self, tag: Tag) -> Vec<u8> {
+        let memory = self.side.memory.of(tag);
+        piece(memory, 0, total_len(memory) as u32).map(<[u8]>::to_vec).unwrap_or_default()
+    }
+
+    fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        let cqe = self.queue.stamped(cqe);
+        self.reply(engine, tag, cqe, data_bytes);
     }
 }

@@ -1,18 +1,18 @@
 //! Starting and stopping a target.
 
-use super::others::OtherGateways;
-use super::rdma;
+use super::ports::OtherPort;
 use super::target_state::{TargetLimits, TargetState};
-use super::tcp::{self, ConnectionSecurity};
+use super::tcp::ConnectionSecurity;
 use super::transport::PortAddress;
+use super::{rdma, tcp};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
 use crate::export::shell::word;
-use crate::inventory::{Access, Authentication, LiveInventory};
+use crate::inventory::{Access, Authentication, Change, Follower, Inventory, LiveInventory};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use weft_block::{Error, ErrorKind};
 use weft_connection::capture::Capture;
 use weft_connection::identity::Identities;
@@ -310,6 +310,48 @@ fn host(allowed: &Access<Nqn>, demanded: Option<&Authentication>) -> Option<Stri
 fn secrets(of: &Authentication) -> String {
     let controller = if of.controller.is_some() { " --dhchap-ctrl-secret=…" } else { "" };
     format!(" --dhchap-secret=…{controller}")
+}
+
+// The ports of the other gateways that serve the same subsystems, as discovery reports them.
+
+/// Tells a target of them, as long as it lives.
+struct OtherGateways {
+    target: Weak<TargetState>,
+    /// What TCP ports speak: the same at all gateways of a group.
+    security: ConnectionSecurity,
+}
+
+impl OtherGateways {
+    /// For a target whose ports speak this.
+    fn of(target: &Arc<TargetState>, security: ConnectionSecurity) -> Arc<Self> {
+        target.inventory.join(|now| {
+            let others = Arc::new(Self { target: Arc::downgrade(target), security });
+            others.tell(now);
+            others
+        })
+    }
+
+    fn tell(&self, now: &Inventory) {
+        let Some(target) = self.target.upgrade() else { return };
+        let others = now.discovery().others.nvme();
+        target.set_others(others.map(|port| self.port(port)).collect());
+    }
+
+    fn port(&self, (id, transport, at): (u16, NvmeTransport, SocketAddr)) -> OtherPort {
+        let address = match transport {
+            NvmeTransport::Tcp => self.security.address(at),
+            NvmeTransport::Rdma => rdma::address(at),
+        };
+        OtherPort { id, address, ip: at.ip() }
+    }
+}
+
+impl Follower for OtherGateways {
+    fn follow(&self, now: &Arc<Inventory>, changes: &[Change]) {
+        if changes.iter().any(|change| matches!(change, Change::OthersChanged(_))) {
+            self.tell(now);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 //! each controller. Not used per command.
 
 use super::admission::Admitted;
+use super::admitting::Caller;
 use super::arithmetic::Jobs;
 use super::associations::Association;
 use super::attempts::Attempts;
+use super::authenticating::Authenticating;
 use super::generated::GeneratedKeys;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::{SubsystemLimits, transfer_bytes};
@@ -14,12 +16,13 @@ use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::members::{Members, Message};
 use crate::export::nvme::rdma::ReceiveMemory;
-use crate::inventory::{self, Follower, Inventory, LiveInventory};
-use crate::reservations::{self, PendingChange};
+use crate::inventory::{Follower, Inventory, LiveInventory};
+use crate::reservations::PendingChange;
+use crate::{inventory, reservations};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 use weft_base::lock::Lock;
@@ -28,8 +31,10 @@ use weft_connection::nvme::names::HostRemarks;
 use weft_connection::refusals::Refusals;
 use weft_io::RemoteLoop;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
-use weft_proto::nvme::controller::{CNTLID_MAX, Port};
+use weft_proto::nvme::auth::ControllerKeys;
+use weft_proto::nvme::controller::{CNTLID_MAX, CONNECT_BYTES, Port};
 use weft_proto::nvme::deviation::Deviations;
+use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::reservation::{Changes, Registrant};
 
@@ -79,7 +84,7 @@ pub(crate) struct TargetState {
     /// Keys for TLS that came of those that did.
     pub(crate) generated: Arc<GeneratedKeys>,
     /// The number of the last challenge.
-    pub(super) sequence: AtomicU32,
+    sequence: AtomicU32,
     /// Of queue pairs.
     pub(crate) receives: ReceiveMemory,
 }
@@ -254,6 +259,50 @@ impl reservations::ReservationFollower for TargetState {
                     || Message::Own(Told::Preempted { nsid, pending: Arc::clone(pending) });
                 association.io.iter().for_each(|io| io.mailbox.post(message()));
             }
+        }
+    }
+}
+
+// Authentication that a target demands of its hosts before it serves them.
+
+impl TargetState {
+    /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
+    pub(super) fn authentication(
+        self: &Arc<Self>,
+        subsystems: &Subsystems,
+        which: Which,
+        data: &[u8; CONNECT_BYTES],
+        (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
+        (is_admin, has_tls): (bool, bool),
+    ) -> Option<Box<Authenticating>> {
+        let (subsystem, demanded) = subsystems.demanded(which)?;
+        let names = ConnectData::decode(data).ok()?;
+        let host = names.hostnqn.nqn().ok();
+        // By whichever name the host has it: both ends calculate with it.
+        let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
+        let keys = ControllerKeys { has_tls, ..demanded.keys(host.as_ref(), &called, is_admin) };
+        let of = (host, subsystem);
+        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, from, mailbox)))
+    }
+
+    /// What is known of a host now, where `before` was.
+    pub(super) fn keys(
+        &self,
+        subsystem: &Nqn,
+        host: Option<&Nqn>,
+        before: &ControllerKeys,
+    ) -> Option<ControllerKeys> {
+        let inventory = self.inventory.now();
+        let demanded = inventory.authentication(subsystem)?;
+        let now = demanded.keys(host, subsystem, before.is_admin);
+        Some(ControllerKeys { subnqn: before.subnqn.clone(), has_tls: before.has_tls, ..now })
+    }
+
+    /// The number of the next challenge: never 0, and another one for as long as there are any.
+    pub(super) fn next_sequence(&self) -> u32 {
+        match self.sequence.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+            0 => self.next_sequence(),
+            number => number,
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::guest::Guest;
 use super::kept::KeptOfSocket;
-use super::last_flush::LastFlush;
 use super::vring::{Shared, Vring};
 use crate::export::local::hosts::NamespaceView;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use weft_block::{Op, OpKind, Outcome};
+use weft_connection::limits::LOCAL_COMMANDS_MAX;
 use weft_io::guest::mapping::Mapping;
 use weft_io::guest::memory::GuestMemory;
 use weft_io::guest::messages::SideChannel;
@@ -148,7 +149,8 @@ impl Device {
 
     /// Tells the front end of a change of the configuration, if there is one and it listens.
     pub(super) fn tell(&mut self) {
-        use weft_proto::vhost_user::{Header, backend_message::CONFIG_CHANGE};
+        use weft_proto::vhost_user::Header;
+        use weft_proto::vhost_user::backend_message::CONFIG_CHANGE;
         if !self.is_news || !self.speaks(protocol_feature::CONFIG) {
             return;
         }
@@ -177,4 +179,50 @@ impl Device {
 /// Bytes of the records of so many queues.
 pub(super) fn records_bytes(queues: u16, queue_size: u16) -> u64 {
     u64::from(queues) * record_bytes(queue_size)
+}
+
+/// Its name: no request has this slot.
+const NAME: u64 = u16::MAX as u64;
+
+const _: () = assert!((LOCAL_COMMANDS_MAX as u64) < NAME);
+
+/// The flush before a queue stops. Another device goes on with the queue then, as after a live
+/// migration, and does not know what the source has not made durable of this one's writes: were
+/// the source to lose that, the other device could not tell the driver.
+#[derive(Debug, Default)]
+pub(super) struct LastFlush {
+    /// Something was written since the last one was submitted.
+    is_owed: bool,
+    is_under_way: bool,
+}
+
+impl LastFlush {
+    /// An operation of a request has ended.
+    pub(super) fn saw(&mut self, kind: OpKind, outcome: Outcome) {
+        use OpKind::{Discard, Write, WriteZeroes};
+        let is_cached =
+            matches!(kind, Write { fua: false } | WriteZeroes { fua: false, .. } | Discard);
+        self.is_owed |= is_cached && outcome.is_success();
+    }
+
+    /// Returns the operation, if one must be submitted now.
+    pub(super) fn take(&mut self) -> Option<Op> {
+        let is_due = self.is_owed && !self.is_under_way;
+        is_due.then(|| {
+            (self.is_owed, self.is_under_way) = (false, true);
+            Op::bare(OpKind::Flush, 0, 0, NAME)
+        })
+    }
+
+    /// Takes a completion. Returns whether it is that of this flush.
+    pub(super) fn ended(&mut self, user: u64) -> bool {
+        let is_this = user == NAME;
+        self.is_under_way &= !is_this;
+        is_this
+    }
+
+    /// The name of the operation that is under way.
+    pub(super) fn under_way(&self) -> Option<u64> {
+        self.is_under_way.then_some(NAME)
+    }
 }

@@ -18,7 +18,6 @@ mod gate;
 mod guest;
 mod incoming;
 mod kept;
-mod last_flush;
 #[cfg(test)]
 mod tests;
 mod url;

@@ -4,19 +4,21 @@ use super::super::options::StudyArgs;
 use super::super::serving::{is_real, scheme, serve, url_of};
 use super::super::setup::StudySetup;
 use super::device::PeerDevice;
-use super::kernel::session::KernelSession;
+use super::kernel::session::{KernelGroup, KernelSession};
 use super::load::{Load, LoadDevice};
-use super::peer::PeerTarget;
-use super::started::StartedTarget;
+use super::peer::{DeviceWish, PeerTarget, StartMethod};
+use super::running::{RunningTarget, hold};
 use super::wanted::{Choice, Peers, cell};
 use crate::exit::Failure;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_bench::results::{self, Cell, Skipped};
-use weft_bench::study::{self, StudyLane};
-use weft_bench::suite::{self, LaneTemplate, Suite, Through};
+use weft_bench::results::{Cell, Skipped};
+use weft_bench::study::{ForeignTarget, StudyLane};
+use weft_bench::suite::{LaneTemplate, Suite, Through};
+use weft_bench::{results, study, suite};
 
 /// The lanes that `--peers` adds to a study.
 #[derive(Default)]
@@ -291,4 +293,62 @@ fn driven(on: Cell, load: &str) -> Cell {
     let initiator = on.initiator.as_deref().filter(|name| *name != Cell::OWN);
     let initiator = initiator.map_or(load.to_owned(), |name| name_of(name, load));
     Cell { initiator: Some(initiator), ..on }
+}
+
+// A target of another project, or of the kernel, that was started.
+
+/// A target that serves a device.
+pub struct StartedTarget {
+    /// Ends it when it is dropped.
+    pub process: Rc<dyn ForeignTarget>,
+    /// URL of its device.
+    pub url: String,
+    /// Commands and configuration.
+    pub setup: Vec<String>,
+    /// It uses its cores even while it is idle.
+    pub polls: bool,
+    /// Its processes; none if their processor time is not known from outside.
+    pub pids: Vec<u32>,
+}
+
+impl StartedTarget {
+    /// Starts a target on a free port. One of the kernel is configured by the supervisor.
+    ///
+    /// # Errors
+    /// The reason, without a full stop.
+    pub fn new(
+        peer: &PeerTarget,
+        device: &PeerDevice,
+        address: IpAddr,
+        cpus: &[usize],
+        kernel: Option<&Rc<KernelSession>>,
+    ) -> Result<Self, String> {
+        let plan = match (&peer.how, kernel) {
+            (StartMethod::Program(plan), _) => {
+                let running = RunningTarget::start(peer.name, plan, device, address, cpus)?;
+                return Ok(Self {
+                    url: running.url.clone(),
+                    setup: running.setup.clone(),
+                    polls: running.polls,
+                    pids: if running.forks { Vec::new() } else { running.pids() },
+                    process: Rc::new(running),
+                });
+            }
+            (StartMethod::Kernel { plan, .. }, Some(session)) => (plan, session),
+            (StartMethod::Kernel { .. }, None) => {
+                return Err("the kernel is not prepared".to_owned());
+            }
+        };
+        let (plan, session) = plan;
+        // The kernel listens before the port is let go.
+        let (_port, address) = hold(address).map_err(|e| format!("no port is free: {e}"))?;
+        let name = uuid::Uuid::new_v4().to_string();
+        let wish = DeviceWish { device, memory: "", address, directory: "", name: &name, cpus };
+        let plan = plan(&wish)?;
+        let group = KernelGroup::new(session, None);
+        let setup = plan.steps.iter().map(ToString::to_string).collect();
+        group.perform(plan.steps)?;
+        let process = Rc::new(group);
+        Ok(Self { process, url: plan.url, setup, polls: false, pids: Vec::new() })
+    }
 }

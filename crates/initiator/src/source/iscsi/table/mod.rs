@@ -1,31 +1,34 @@
 //! Operations in progress in one session, and their outcomes.
 
-mod access;
 mod answers;
 mod commands;
-mod ports;
 mod questions;
-mod waiting;
 
 use super::device_state::DeviceState;
 use super::identity::Identification;
 use super::session_names::SessionEnd;
 use super::step::Running;
-use access::Access;
+use crate::source::iscsi::device_state::access_of;
+use crate::source::settle::GONE;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
-use weft_connection::limits::ISCSI_PROBE_BYTES;
+use weft_block::{AccessState, Completion, DeviceChange, Op, OpKind, Outcome, Status, StatusKind};
+use weft_connection::limits::{ABSENT_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
 use weft_connection::pump::{Flow, Handler};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::iscsi::initiator::{
-    Initiator, InitiatorCommand, InitiatorEvent, ScsiData, SubmitError,
+    CommandOutcome, Initiator, InitiatorCommand, InitiatorEvent, ScsiData, SubmitError,
 };
 use weft_proto::iscsi::pdu::Lun;
 use weft_proto::scsi::cdb::Command as Scsi;
-use weft_proto::scsi::initiator::ScsiDisk;
+use weft_proto::scsi::initiator::{
+    AttentionChange as Attention, CommandVerdict, PortState, ScsiDisk,
+};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::{AdditionalSense as Code, SenseKey as Key};
 use weft_proto::stream::Tag;
 
 /// Bytes of READ CAPACITY(16) data that are of interest.
@@ -251,4 +254,160 @@ pub(super) fn discards(disk: &ScsiDisk) -> bool {
 /// Whether it compares and writes as much as others expect to be done in one piece: 4 KiB.
 pub(super) fn compares_blocks(disk: &ScsiDisk) -> bool {
     u32::from(disk.compare_and_write_blocks) * disk.block_bytes >= 4096
+}
+
+// Commands that must be sent again: when, and how often.
+
+impl Table {
+    /// The command was not executed, or to no avail: it is sent again, so often and for so long.
+    fn again(&mut self, mut running: Running, pause: Duration, otherwise: Status) {
+        let patient = if pause.is_zero() {
+            running.tries < ISCSI_RETRIES_MAX
+        } else {
+            self.now < running.started + self.shared.limit
+        };
+        running.tries += u32::from(pause.is_zero());
+        if !patient || running.cancelled {
+            let status =
+                if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
+            return self.finish(running.op, Outcome::Done(status));
+        }
+        self.waiting.push_back((self.now + pause, running));
+    }
+
+    /// Sends commands again whose time has come. Gives the time of the next one.
+    fn start_waiting(&mut self, engine: &mut Initiator) -> Option<Time> {
+        let mut next = None;
+        for _ in 0..self.waiting.len() {
+            let Some((at, running)) = self.waiting.pop_front() else { break };
+            if running.cancelled {
+                let aborted = Status::new(StatusKind::Aborted);
+                let outcome = if running.is_untouched() {
+                    Outcome::NotSent(aborted)
+                } else {
+                    Outcome::settled(aborted)
+                };
+                self.finish(running.op, outcome);
+                continue;
+            }
+            if self.identification.is_absent() {
+                let outcome = if running.is_untouched() {
+                    Outcome::NotSent(GONE)
+                } else {
+                    Outcome::settled(GONE)
+                };
+                self.finish(running.op, outcome);
+                continue;
+            }
+            let left = if at <= self.now && !self.identification.holds() {
+                self.start(engine, running)
+            } else {
+                Some(running)
+            };
+            if let Some(running) = left {
+                next = Some(next.map_or(at, |next: Time| next.min(at)));
+                self.waiting.push_back((at, running));
+            }
+        }
+        next
+    }
+}
+
+// Questions of a session about the target's port groups.
+
+impl Table {
+    /// Notes what a status says of the access state, if anything.
+    fn note_access(&mut self, verdict: CommandVerdict, sense: Option<Sense>) {
+        if verdict == CommandVerdict::Again(Attention::AccessState) {
+            self.access.doubt();
+        } else if let Some(state) = sense.and_then(refusing) {
+            self.shared.set_access(access_of(Some(state)), &self.url);
+            self.access.again.get_or_insert(self.now);
+        }
+    }
+
+    /// Asks for the state where that is due.
+    fn ask_access(&mut self, engine: &mut Initiator) {
+        let due = self.access.again.is_some_and(|at| at <= self.now);
+        if !(self.access.wanted || due) {
+            return;
+        }
+        if !self.disk.asymmetric || self.disk.port_group.is_none() {
+            (self.access.wanted, self.access.again) = (false, None);
+            // It does not tell when it takes commands again: whether it does is to be tried.
+            return self.shared.set_access(AccessState::Optimized, &self.url);
+        }
+        let allocation = ISCSI_PROBE_BYTES as u32;
+        let command = Scsi::ReportTargetPortGroups { extended: false, allocation };
+        if self.ask(
+            engine,
+            command,
+            ScsiData::In(allocation),
+            TaskSlot::Ports(Box::new([0; ISCSI_PROBE_BYTES])),
+        ) {
+            (self.access.wanted, self.access.again) = (false, None);
+        }
+    }
+
+    /// The target has told it, or not.
+    fn ports_known(&mut self, end: CommandOutcome, sense: Option<Sense>, data: &[u8]) {
+        let verdict = self.verdict(end, sense);
+        let (Some(CommandVerdict::Done), CommandOutcome::Answered(answer)) = (verdict, end) else {
+            self.access.again = Some(self.now + Duration::from_millis(ABSENT_PAUSE_MS));
+            return;
+        };
+        let data = &data[..(answer.received_bytes as usize).min(data.len())];
+        let state = self
+            .disk
+            .port_group
+            .and_then(|group| PortState::of_group(data, group))
+            .filter(|_| !answer.damaged);
+        let access = access_of(state);
+        if !matches!(access, AccessState::Optimized | AccessState::NonOptimized) {
+            self.access.again = Some(self.now + Duration::from_millis(ABSENT_PAUSE_MS));
+        }
+        self.shared.set_access(access, &self.url);
+    }
+}
+
+// Access state of the logical unit through the target's port (SPC-4 §5.15), as a session learns
+// it.
+
+/// What a session knows of the access state.
+#[derive(Default)]
+struct Access {
+    /// What was told of it last.
+    told: AccessState,
+    /// The target is to be asked.
+    wanted: bool,
+    /// It is to be asked then.
+    again: Option<Time>,
+}
+
+impl Access {
+    /// There is reason to ask.
+    fn doubt(&mut self) {
+        self.wanted = true;
+    }
+
+    /// When to ask next.
+    fn next(&self) -> Option<Time> {
+        self.again
+    }
+
+    /// What is news.
+    fn change(&mut self, state: AccessState) -> Option<DeviceChange> {
+        (core::mem::replace(&mut self.told, state) != state).then_some(DeviceChange::Access(state))
+    }
+}
+
+/// The state in which a target refuses commands like this.
+fn refusing(sense: Sense) -> Option<PortState> {
+    match (sense.key, sense.code) {
+        (Key::NOT_READY, Code::ACCESS_STATE_TRANSITION) => Some(PortState::TRANSITIONING),
+        (Key::NOT_READY, Code::ACCESS_STATE_STANDBY) => Some(PortState::STANDBY),
+        (Key::NOT_READY, Code::ACCESS_STATE_UNAVAILABLE) => Some(PortState::UNAVAILABLE),
+        (Key::NOT_READY, Code::ACCESS_STATE_OFFLINE) => Some(PortState::OFFLINE),
+        _ => None,
+    }
 }

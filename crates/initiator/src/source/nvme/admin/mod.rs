@@ -6,20 +6,18 @@ mod concatenating;
 mod establish;
 mod path;
 mod presence;
-mod queues;
 
-pub(crate) use establish::establish;
-
-use super::association::{Association, LookReply, ToAdmin};
+use super::association::{Association, IoConnection, LookReply, ToAdmin};
 use super::authenticating::HostAuthenticating;
 use super::fault::explain;
 use super::learned::AssociationEnd;
-use super::transport::{CommandEngine, ControllerLink, LinkPlan, Opened};
+use super::transport::{CommandEngine, ConnectResult, ControllerLink, IoPlan, LinkPlan, Opened};
 use crate::control::ControlTask;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use commands::{AdminCommand, AdminCommands, Owner};
 use core::cell::RefCell;
+pub(crate) use establish::establish;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -405,4 +403,48 @@ pub(crate) fn host_config(mut config: HostConfig, options: &ConnectOptions) -> H
     config.queue_entries = options.queue_size.max(3);
     config.command_timeout = Duration::from_secs(ADMIN_TIMEOUT_S).min(options.io_timeout);
     config
+}
+
+// The connections of I/O queues: they are opened as the state machine says.
+
+impl<L: ControllerLink> Admin<L> {
+    fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
+        let (options, channel) = self.association.opening();
+        // One entry of a queue stays free (Base §3.3.1.4).
+        let commands = entries.saturating_sub(1).max(1);
+        let io = IoPlan {
+            connect: self.control.io_connect(qid),
+            in_capsule_bytes: self.control.controller().in_capsule_bytes(),
+        };
+        let limit = TimeLimit::new(on, options.connect_timeout);
+        let (name, place) = (self.target.name.clone(), self.target.place.clone());
+        let plan = LinkPlan { name, place, options, commands, io: Some(io), channel, limit };
+        let (opened, id) = (Rc::clone(&self.opened), self.id);
+        L::open(on, plan, move |on, result| {
+            opened.borrow_mut().push((qid, commands, result));
+            on.wake(id);
+        });
+    }
+
+    /// I/O connections that were opened since.
+    fn run_opened(&mut self, now: Duration) {
+        let opened = core::mem::take(&mut *self.opened.borrow_mut());
+        for (qid, commands, result) in opened {
+            match result {
+                Ok((link, ConnectResult { answer: Some(cqe), .. })) => {
+                    if cqe.status.is_success() {
+                        self.association.give_idle(IoConnection { qid, commands, link });
+                    }
+                    self.control.queue_opened(now, qid, &cqe);
+                }
+                Ok((_, ConnectResult { answer: None, .. })) => {
+                    self.control.connection_lost(now, qid)
+                }
+                Err(e) => {
+                    self.reason.get_or_insert(e);
+                    self.control.connection_lost(now, qid);
+                }
+            }
+        }
+    }
 }

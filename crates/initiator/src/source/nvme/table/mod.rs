@@ -1,18 +1,20 @@
 //! Operations under way on one I/O queue: from block operations to NVMe commands and back.
 
-mod running;
+#[cfg(test)]
+pub(super) mod tests;
 
 use super::transport::CommandEngine;
+use crate::source::nvme::reserve;
 use crate::source::settle::{GONE, LostWrites};
-use running::{Compare, Running};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Completion, Op, OpKind, Outcome, ReserveAction, Status, StatusKind};
 use weft_connection::memory::{piece, piece_mut};
 use weft_connection::status::nvme::from_nvme;
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::command;
-use weft_proto::nvme::host::{HostData, RemoteNamespace};
+use weft_proto::nvme::host::command::{KEYS_BYTES, RANGE_BYTES};
+use weft_proto::nvme::host::{HostData, RemoteNamespace, command};
+use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status as NvmeStatus;
 use weft_proto::nvme::types::{Cid, Lba};
 use weft_proto::stream::Tag;
@@ -362,5 +364,117 @@ impl Drop for Table {
     }
 }
 
-#[cfg(test)]
-pub(super) mod tests;
+/// Bytes of a range, and of two keys.
+const EXTRA_BYTES: usize = RANGE_BYTES;
+
+const _: () = assert!(KEYS_BYTES == EXTRA_BYTES);
+
+/// An operation, in the slot of the command that ends it.
+struct Running {
+    op: Op,
+    started: Time,
+    /// Data of the command that is not the operation's own: the range of a deallocate, or the keys
+    /// of a change of a reservation.
+    extra: Option<[u8; EXTRA_BYTES]>,
+    /// The host is registered already, with another key: this replaces that.
+    replaces: bool,
+    /// Where in the operation's data the command's data starts.
+    base: u32,
+    /// Blocks that earlier commands of this operation have dealt with, and those of the command
+    /// under way.
+    done_blocks: u32,
+    asked_blocks: u32,
+    /// Of a fused pair: the compare has not ended yet, or how it ended.
+    compare: Compare,
+    /// Of a fused pair: how the write ended while the compare had not.
+    write: Option<Cqe>,
+    cancelled: bool,
+    /// It was reported as overdue.
+    overdue: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compare {
+    None,
+    Waits(Tag),
+    Ended(Cqe),
+}
+
+impl Running {
+    fn new(op: Op, now: Time) -> Self {
+        Self {
+            op,
+            started: now,
+            extra: None,
+            replaces: false,
+            base: 0,
+            done_blocks: 0,
+            asked_blocks: 0,
+            compare: Compare::None,
+            write: None,
+            cancelled: false,
+            overdue: false,
+        }
+    }
+
+    /// The next command of the operation.
+    #[inline]
+    fn next(&mut self, namespace: &RemoteNamespace) -> (Sqe, HostData) {
+        let lba = Lba(self.op.lba + u64::from(self.done_blocks));
+        let left = self.op.blocks - self.done_blocks;
+        let nsid = namespace.nsid;
+        // Only what carries data is short enough for its bytes to fit.
+        let bytes = || left * namespace.block_bytes;
+        match self.op.kind {
+            OpKind::Read => (command::read(nsid, lba, left), HostData::In(bytes())),
+            OpKind::Write { fua } => (command::write(nsid, lba, left, fua), HostData::Out(bytes())),
+            OpKind::Compare => (command::compare(nsid, lba, left), HostData::Out(bytes())),
+            OpKind::Flush => (command::flush(nsid), HostData::None),
+            OpKind::WriteZeroes { deallocate, fua } => {
+                let limits = namespace.write_zeroes;
+                self.asked_blocks = left.min(limits.map_or(left, |w| w.blocks_max));
+                let may_free = deallocate && limits.is_some_and(|w| w.deallocate);
+                (command::write_zeroes(nsid, lba, self.asked_blocks, may_free, fua), HostData::None)
+            }
+            OpKind::Discard => {
+                self.asked_blocks =
+                    left.min(namespace.deallocate.map_or(left, |d| d.range_blocks_max));
+                command::put_range(self.extra.insert([0; RANGE_BYTES]), lba, self.asked_blocks);
+                (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
+            }
+            OpKind::Reserve(action) => {
+                let change = reserve::change(action, self.replaces);
+                self.extra = Some(change.keys());
+                (
+                    change.command(nsid, namespace.reservations_persist),
+                    HostData::Out(KEYS_BYTES as u32),
+                )
+            }
+            OpKind::ReservationReport => {
+                (command::reservation_report(nsid, bytes()), HostData::In(bytes()))
+            }
+            OpKind::CompareAndWrite { .. } => {
+                unreachable!("fused pairs are started by start_fused")
+            }
+        }
+    }
+
+    /// Whether the controller refused to register the host because it is registered with another
+    /// key, which is now to be replaced.
+    fn has_to_replace(&mut self, cqe: &Cqe) -> bool {
+        let registers = matches!(self.op.kind, OpKind::Reserve(ReserveAction::Register { .. }));
+        registers
+            && cqe.status == NvmeStatus::RESERVATION_CONFLICT
+            && !core::mem::replace(&mut self.replaces, true)
+    }
+
+    /// What counts of a fused pair: the compare, when that failed.
+    fn pair_status(&self, last: Cqe) -> Cqe {
+        match self.compare {
+            // The write was not sent, and the target misses it.
+            Compare::Ended(_) if last.status == NvmeStatus::HOST_PATHING_ERROR => last,
+            Compare::Ended(compare) if !compare.status.is_success() => compare,
+            _ => last,
+        }
+    }
+}

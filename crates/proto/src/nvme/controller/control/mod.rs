@@ -8,7 +8,6 @@
 mod admin;
 pub(super) mod cross_reset;
 mod host_behavior;
-mod queue_grant;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use super::admin_slot::{AdminSlot, AdminStage};
 use super::control_event::{AbortTicket, ControlEvent, Next, ReservationTicket};
 use super::cross_reset_log::CrossResetLog;
 use super::discovery::DiscoveryLog;
-use super::events::{self, Events};
-use super::features::{self, Features};
+use super::events::Events;
+use super::features::Features;
 use super::identity::{HostIdentity, Identity};
 use super::io_queue::reservation::feature_status;
 use super::keep_alive::{KeepAlive, Watch};
@@ -29,6 +28,10 @@ use super::namespace::NamespaceMap;
 use super::notices::Notices;
 use super::registers::Registers;
 use super::support::ControllerKind;
+use super::{events, features};
+use crate::nvme::controller::control_event::QueueTicket;
+use crate::nvme::controller::fault::Fault;
+use crate::nvme::controller::features::queue_counts;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::Deviations;
 use crate::nvme::feature::{AsyncEvent, AsyncEventBits, AsyncEventType, AsyncNotice};
@@ -359,5 +362,35 @@ impl ControllerCore {
             (true, 0) => Watch::Nothing,
             (true, timeout_ms) => Watch::KeepAlive { timeout_ms },
         }
+    }
+}
+
+// The feature Number of Queues (Base §5.27.1.5), whose answer depends on what all controllers of
+// the target have: the owner gives it.
+
+impl ControllerCore {
+    /// Asks the owner for up to `wanted` I/O queues.
+    fn ask_for_queues(&mut self, wanted: u16) -> AdminStage {
+        let ticket = QueueTicket(self.next_number());
+        self.emit(ControlEvent::Queues { ticket, wanted });
+        AdminStage::Queues(ticket)
+    }
+
+    /// The answer to [`ControlEvent::Queues`]: the I/O queues that are allocated. With none left
+    /// (0) the command fails, and the host can try again later.
+    pub fn queues_allocated(&mut self, ticket: QueueTicket, queues: u16) {
+        let waits = AdminStage::Queues(ticket);
+        let Some(index) = self.slots.iter().position(|slot| slot.stage == waits) else { return };
+        let cid = self.slots[index].cid;
+        let mut cqe = Cqe::new(cid, Status::SUCCESS);
+        if queues > 0 {
+            self.features.set_queues(queues);
+            cqe.result = u64::from(queue_counts(queues));
+        } else {
+            let fault = Fault::new(Status::INTERNAL_ERROR);
+            self.log_set_features(cid, fault, false);
+            (cqe.status, cqe.more) = (fault.status, true);
+        }
+        self.complete(Tag(index as u16), cqe);
     }
 }
