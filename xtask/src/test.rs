@@ -65,17 +65,17 @@ fn every() -> Result<Vec<Step>> {
         chore("lab", Turn::Tests, &["lab", "test"])?,
         of_programs("lab-gateways", Turn::Tests, Part::Lab),
         chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
+        // Wine refuses to start programs where others take as much of the processors, and builds give
+        // way. Its tests wait most of the time.
+        chore("windows", Turn::Tests, &["windows", "test"])?,
         chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
         models()?,
     ]);
     steps.extend(check::lints()?);
     steps.extend([
-        chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?,
-        // Wine refuses to start programs where others take as much of the processors. Its tests wait
-        // most of the time.
-        chore("windows", Turn::Tests, &["windows", "test"])?,
         chore("aarch64", Turn::Builds, &["aarch64", "check"])?,
         chore("python", Turn::Builds, &["package", "python", "--fast", "--test"])?,
+        chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?,
         // What they count must not depend on load, and their figures are printed.
         chore("race", Turn::Alone, &["race", "--small"])?,
         chore("gates", Turn::Alone, &["race", "--gates", "--small"])?,
