@@ -11,7 +11,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context, Result};
@@ -39,9 +38,19 @@ pub fn sources() -> Result<Texts> {
     paths.iter().filter(is_source).map(read).collect()
 }
 
+/// Where the programs of a copy are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// In the target directory of the workspace, so that dependencies are built once. The copy's
+    /// crates have versions of their own.
+    Shared,
+    /// In the copy: what tests expect of versions is true.
+    Own,
+}
+
 /// Makes the copy of this name, or brings it up to date, and returns its root. A file is written
 /// only if it differs, so that what was built of it before is built again only where it must be.
-pub fn copy(name: &str, changed: &Texts) -> Result<PathBuf> {
+pub fn copy(name: &str, changed: &Texts, target: Target) -> Result<PathBuf> {
     let (root, to) = (sh::root(), sh::target_dir().join(name));
     let mut wanted: BTreeSet<String> = changed.keys().cloned().collect();
     list(&root, Path::new(""), &mut wanted)?;
@@ -50,7 +59,11 @@ pub fn copy(name: &str, changed: &Texts) -> Result<PathBuf> {
             Some(text) => text.clone().into_bytes(),
             None => fs::read(root.join(path)).with_context(|| format!("cannot read {path}"))?,
         };
-        write(&to.join(path), &versions::of_copy(name, path, bytes)?)?;
+        let bytes = match target {
+            Target::Shared => versions::of_copy(name, path, bytes)?,
+            Target::Own => bytes,
+        };
+        write(&to.join(path), &bytes)?;
     }
     let mut present = BTreeSet::new();
     list(&to, Path::new(""), &mut present)?;
@@ -58,13 +71,6 @@ pub fn copy(name: &str, changed: &Texts) -> Result<PathBuf> {
         fs::remove_file(to.join(path)).with_context(|| format!("cannot remove {path}"))?;
     }
     Ok(to)
-}
-
-/// Cargo in a copy. What both the copy and the workspace depend on is built once.
-pub fn cargo(subcommand: &str, copy: &Path) -> Result<Command> {
-    let mut command = sh::cargo(subcommand);
-    command.current_dir(copy).env("CARGO_TARGET_DIR", fs::canonicalize(sh::target_dir())?);
-    Ok(command)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -76,7 +76,7 @@ mod tests {
     use xtask::sh;
 
     use super::*;
-    use crate::{cargo, copy, sources};
+    use crate::{Target, copy, sources};
 
     /// The sources with the examples of both pages.
     fn with_examples() -> Texts {
@@ -111,9 +111,11 @@ mod tests {
     #[test]
     #[ignore = "builds a copy: cargo xtask long tutorials"]
     fn examples_work() {
-        let copy = copy("tutorials", &with_examples()).unwrap();
+        let copy = copy("tutorials", &with_examples(), Target::Shared).unwrap();
         let run = |subcommand, args: &[&str]| {
-            let mut command = cargo(subcommand, &copy).unwrap();
+            let target = fs::canonicalize(sh::target_dir()).unwrap();
+            let mut command = sh::cargo(subcommand);
+            command.current_dir(&copy).env("CARGO_TARGET_DIR", target);
             sh::run(command.args(["--offline"]).args(args)).unwrap();
         };
         run("test", &["-p", "weft-target", "--lib", "--", "export::example"]);

@@ -33,9 +33,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it as cargo does.
-    pub fn command(&self, mutant: usize) -> Command {
+    /// Starts it as cargo does, without the tests that are left out.
+    pub fn command(&self, mutant: usize, left_out: &[String]) -> Command {
         let mut command = Command::new(&self.executable);
+        if !left_out.is_empty() {
+            command.arg("--exact").args(left_out.iter().flat_map(|name| ["--skip", name]));
+        }
         command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory);
         command.env("WEFT_MUTANT", mutant.to_string()).env("RUST_BACKTRACE", "0");
         command.env("RUST_TEST_THREADS", (TESTS_PER_CORE * sh::cores()).to_string());
@@ -83,7 +86,7 @@ impl Users {
 
 /// Builds the tests of all crates.
 pub fn build(copy: &Path) -> Result<Vec<Program>> {
-    let mut command = cargo("test", copy)?;
+    let mut command = cargo("test", copy);
     command.args(["--no-run", "--workspace"]);
     command.args(LEFT_OUT.iter().flat_map(|name| ["--exclude", name]));
     let messages = messages(&mut command)?;

@@ -6,6 +6,7 @@ use lab_edited::Texts;
 use super::{
     MutantsArgs,
     draw::{plant, row, take},
+    failed,
     find::{Candidate, Kind, candidates},
 };
 
@@ -89,6 +90,12 @@ fn what_is_drawn_depends_on_the_seed_and_not_on_the_place() {
     let names = |of: Vec<Candidate>| Vec::from_iter(of.into_iter().map(|one| one.text));
     assert_eq!(names(drawn(&here, 1, 10)), names(drawn(&moved, 1, 10)));
     assert_ne!(names(drawn(&here, 1, 10)), names(drawn(&here, 2, 10)));
+}
+
+#[test]
+fn tests_that_fail_without_a_mutant_are_found_by_name() {
+    let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\nfailures:\n    a::c\n";
+    assert_eq!(failed(output), ["a::c"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use lab_edited::{Splice, Texts, splice};
+use lab_edited::{Splice, Target, Texts, splice};
 use xtask::sh;
 
 use self::bug::{Bug, GUARD};
@@ -56,7 +56,8 @@ fn main() -> ExitCode {
 
 /// Makes the copy, or brings it up to date.
 fn copy() -> Result<PathBuf> {
-    lab_edited::copy("planted", &edit(&lab_edited::sources()?, &bug::all()?)?)
+    let changed = edit(&lab_edited::sources()?, &bug::all()?)?;
+    lab_edited::copy("planted", &changed, Target::Shared)
 }
 
 /// The files that differ when all bugs are planted.
