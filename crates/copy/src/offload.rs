@@ -194,6 +194,7 @@ mod tests {
     struct Promising {
         inner: Device,
         calls: Arc<AtomicUsize>,
+        flushes: Arc<AtomicUsize>,
         most: usize,
     }
 
@@ -212,12 +213,14 @@ mod tests {
         }
 
         fn offload(&self, _: &OffloadSource) -> Option<Arc<dyn Offload>> {
-            Some(Arc::new(Calls { calls: Arc::clone(&self.calls), most: self.most }))
+            let (calls, flushes) = (Arc::clone(&self.calls), Arc::clone(&self.flushes));
+            Some(Arc::new(Calls { calls, flushes, most: self.most }))
         }
     }
 
     struct Calls {
         calls: Arc<AtomicUsize>,
+        flushes: Arc<AtomicUsize>,
         most: usize,
     }
 
@@ -239,6 +242,7 @@ mod tests {
         }
 
         fn flush(&self) -> Outcome {
+            self.flushes.fetch_add(1, SeqCst);
             Outcome::SUCCESS
         }
     }
@@ -249,9 +253,10 @@ mod tests {
             [(0, false, 0), (3, false, 3), (99, false, 8), (99, true, 0)]
         {
             let ram = || open("ram:8MiB", &OpenOptions::default()).unwrap();
+            let flushes = Arc::new(AtomicUsize::new(0));
             let device = || {
-                let calls = Arc::default();
-                Arc::new(Promising { inner: ram(), calls, most }) as Device
+                let (calls, flushes) = (Arc::default(), Arc::clone(&flushes));
+                Arc::new(Promising { inner: ram(), calls, flushes, most }) as Device
             };
             let ends = CopyEnds::new(device(), device()).unwrap();
             let options = CopyOptions {
@@ -275,6 +280,7 @@ mod tests {
             assert_eq!(summary.offloaded, offloaded << 20, "{most}");
             assert_eq!(summary.read, (8 - offloaded) << 20, "{most}");
             assert_eq!(summary.done, 8 << 20, "{most}");
+            assert_eq!(flushes.load(SeqCst) > 0, offloaded > 0, "{most}");
         }
     }
 }

@@ -309,6 +309,9 @@ mod tests {
         for part in ["up 4 s, 1 connection, ", "5a6e2a5d7c11 ", "123 M", "--wide"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+        assert!(text.contains("p50, p99"), "{text}");
+        let text = shown(&Report::default(), None);
+        assert!(!text.contains("p50, p99"), "there is no latency yet: {text}");
         let mut report = report;
         report.subsystems[0].namespaces[0].trouble = Some("the file was cut".into());
         let text = shown(&report, None);

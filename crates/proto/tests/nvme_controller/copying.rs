@@ -77,6 +77,14 @@ fn across(subsystem: Subsystem) -> (Rig, IoQueue) {
 }
 
 #[test]
+fn a_range_is_read_as_it_was_written() {
+    for fast_only in [false, true] {
+        let range = CopyRange { fast_only, ..range(0x0102_0304, 0x0506_0708_090a_0b0c, 0xffff) };
+        assert_eq!(CopyRange::decode(&range.encode()), range);
+    }
+}
+
+#[test]
 fn a_copy_is_read_and_written_piece_by_piece() {
     let (_rig, mut queue) = across(large());
     let piece = COPY_PIECE_BYTES / 512;
