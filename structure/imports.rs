@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{
-    Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility,
+    Attribute, Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility,
     visit::{self, Visit},
 };
 
@@ -107,6 +107,10 @@ impl Reader<'_> {
 
 impl<'a> Visit<'a> for Reader<'_> {
     fn visit_item_use(&mut self, item: &'a ItemUse) {
+        // A link of the documentation uses nothing.
+        if item.attrs.iter().any(|attribute| is_cfg(attribute, "doc")) {
+            return;
+        }
         let public = !matches!(item.vis, Visibility::Inherited);
         self.bind(&item.tree, &[], public);
     }
@@ -154,10 +158,14 @@ impl<'a> Visit<'a> for Reader<'_> {
 
 /// Returns whether a module is `#[cfg(test)]`.
 fn is_of_tests(item: &ItemMod) -> bool {
-    item.attrs.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+    item.attrs.iter().any(|attribute| is_cfg(attribute, "test"))
+}
+
+fn is_cfg(attribute: &Attribute, of: &str) -> bool {
+    match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == of,
         _ => false,
-    })
+    }
 }
 
 impl Crate {

@@ -198,11 +198,11 @@ fn network_schemes() -> Vec<String> {
 /// What the other URLs begin with: those that the registry of devices compares with, lists, and
 /// images of Ceph.
 fn local_schemes() -> Vec<String> {
-    let registry = text("crates/block/src/registry.rs");
+    let registry = text("crates/block/src/url/registry.rs");
     let (opened, _) = registry.split_once("#[cfg(test)]").expect("it has tests");
     let mut words: Vec<&str> =
         opened.split("Some(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    let grammar = text("crates/block/src/grammar.rs");
+    let grammar = text("crates/block/src/url/grammar.rs");
     let lists = grammar
         .lines()
         .find(|line| line.starts_with("pub const LISTS"))

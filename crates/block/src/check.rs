@@ -2,7 +2,7 @@
 
 use crate::device::{Features, Geometry};
 use crate::op::{Op, OpKind};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 
 /// The error of an operation, if any: range, amount of data, length, kind.
 #[inline]

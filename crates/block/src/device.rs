@@ -24,13 +24,13 @@
 //!   *completed* before it was submitted. If operations in flight overlap, each block contains the
 //!   data of one of them and is never torn.
 
-use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
-use crate::naming::Passing;
 use crate::offload::{Offload, OffloadSource};
 use crate::op::{Completion, Op, Outcome};
+use crate::outcome::error::Error;
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
+use crate::url::naming::Passing;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,41 +23,27 @@ pub mod check;
 pub mod date;
 pub mod delay;
 pub mod device;
-pub mod error;
-mod error_kind;
 pub mod extent;
 pub mod fault;
 pub mod file;
 pub mod filter;
-pub mod grammar;
-mod interlock;
 pub mod limit;
 pub mod limits;
-pub mod losses;
 pub mod mirror;
-pub mod naming;
 pub mod null;
 pub mod offload;
 pub mod op;
-pub mod opening;
-pub mod owners;
+mod outcome;
 pub mod path;
 pub mod placement;
+mod queue;
 pub mod ram;
 mod random;
 pub mod read_only;
-mod refusal;
-pub mod registry;
 pub mod reservation;
-mod scatter;
 pub mod sharing;
 pub mod signature;
-pub mod slots;
-pub mod spare;
-mod spec;
-pub mod split;
 pub mod stats;
-pub mod status;
 pub mod stripe;
 pub mod switch;
 mod sync;
@@ -65,20 +51,27 @@ mod sync;
 pub mod testing;
 pub mod time_limit;
 pub mod units;
-pub mod waiting;
+mod url;
 
 pub use device::{
     Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity,
     InPlace, Presence, SizeAnswer,
 };
-pub use error::{Error, ErrorKind};
 pub use extent::PaddedSize;
 pub use op::{Completion, Op, OpKind, Outcome};
-pub use opening::{Opening, Pending, Promise};
+pub use outcome::{
+    error::{self, Error, ErrorKind},
+    losses,
+    refusal::Refusal,
+    status::{self, Raw, RawScsi, Status, StatusKind},
+};
 pub use path::AccessState;
-pub use refusal::Refusal;
-pub use registry::{OpenOptions, Resolver, begin, check, check_all, meant, open};
+pub use queue::{owners, slots, spare, split, waiting};
 pub use reservation::{
     ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
 };
-pub use status::{Raw, RawScsi, Status, StatusKind};
+pub use url::{
+    grammar, naming,
+    opening::{self, Opening, Pending, Promise},
+    registry::{self, OpenOptions, Resolver, begin, check, check_all, meant, open},
+};

@@ -4,14 +4,13 @@
 //!
 //! As with [`crate::ram`], operations are executed within `submit`.
 
-use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, SizeAnswer};
-use crate::error::Error;
-use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::spare;
-use crate::spec::Spec;
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::status::{Status, StatusKind};
+use crate::queue::spare;
+use crate::url::spec::Spec;
+use crate::{check, limits};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segment};
 

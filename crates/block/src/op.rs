@@ -1,7 +1,7 @@
 //! Operations on blocks, and their outcomes.
 
+use crate::outcome::status::Status;
 use crate::reservation::ReserveAction;
-use crate::status::Status;
 use weft_io::Segments;
 
 /// Kind of operation.

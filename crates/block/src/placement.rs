@@ -2,9 +2,10 @@
 //! compares it, so that it does not mistake another device, or the same disks arranged differently,
 //! for the previous one.
 
-use crate::grammar::{self, LISTS, scheme};
 use crate::limits::STRIPE_CHUNK_BYTES;
 use crate::units::parse_size;
+use crate::url::grammar;
+use crate::url::grammar::{LISTS, scheme};
 
 /// Options that do not decide where a byte lies: how sources are used, names, and what the size
 /// says as well. All others may decide it, also those that a later version adds.

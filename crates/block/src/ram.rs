@@ -9,15 +9,14 @@
 //! Memory is allocated as blocks are written, in huge pages if the system has them; discards free
 //! it. The data lasts as long as the device is open, and so does the UUID, unless `uuid=` sets it.
 
-use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace, SizeAnswer};
-use crate::error::Error;
-use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::refusal::Refusal;
-use crate::spare;
-use crate::spec::Spec;
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
+use crate::outcome::status::{Status, StatusKind};
+use crate::queue::spare;
+use crate::url::spec::Spec;
+use crate::{check, limits};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;

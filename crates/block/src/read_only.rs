@@ -4,14 +4,14 @@
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Device, Features, InPlace};
-use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::offload::OffloadSource;
 use crate::op::{Completion, Op, Outcome};
-use crate::opening::Opening;
-use crate::spec::Spec;
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::status::{Status, StatusKind};
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Segments};

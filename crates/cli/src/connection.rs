@@ -1,10 +1,10 @@
 //! The peer to connect to and the connection options: a URL, or nvme-cli's flags.
 
-use crate::dhchap_args::DhchapArgs;
-use crate::exit::Failure;
+use crate::args::dhchap::DhchapArgs;
+use crate::args::iscsi::IscsiArgs;
+use crate::args::path::PathArgs;
 use crate::help::headings::CONNECTION;
-use crate::iscsi_args::IscsiArgs;
-use crate::path_args::PathArgs;
+use crate::process::exit::Failure;
 use clap::{Args, ValueEnum};
 use std::borrow::Cow;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! Asking a discovery subsystem whose port was not given: at each port where it may be.
 
-use crate::exit::{Failure, tell};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::url::NvmeUrl;
+
+use crate::process::exit::{Failure, tell};
 
 /// The answer at the first address or, where nothing answers, at the other one, which is said then.
 pub fn first_answer<T>(

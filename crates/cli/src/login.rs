@@ -1,7 +1,7 @@
 //! Options of an iSCSI target: its name and access control.
 
-use crate::exit::Failure;
 use crate::help::headings::ISCSI_TARGET;
+use crate::process::exit::Failure;
 use crate::visible_sources::VisibleSources;
 use clap::Args;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Announces discovery controllers in the local network, and searches for them (mDNS and DNS-SD;
 //! NVMe TP 8009: `_nvme-disc._tcp`).
 
-use crate::exit::Failure;
 use crate::limits::{MDNS_FOUND_MAX, MDNS_GOODBYE_MS};
+use crate::process::exit::Failure;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

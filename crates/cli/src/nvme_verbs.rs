@@ -1,8 +1,9 @@
 //! Verbs of nvme-cli that weft has not, and its command that comes nearest.
 
-use crate::exit::Failure;
 use clap::error::{ContextKind, ContextValue};
 use weft_block::ErrorKind;
+
+use crate::process::exit::Failure;
 
 /// By what weft has instead. What a device of this system needs, such as a reset, has no command.
 const NEAREST: [(&str, &[&str]); 10] = [
@@ -73,9 +74,10 @@ fn nearest(verb: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
     use crate::args::Cli;
-    use clap::CommandFactory;
 
     #[test]
     fn what_is_named_exists_and_what_is_missing_does_not() {

@@ -30,16 +30,16 @@ mod spread;
 mod tests;
 
 use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
-use crate::error::Error;
 use crate::filter::{Filter, QueueFilter, Relay};
 use crate::limits::{DELAY_DEPTH_MAX, DELAY_QUEUE_OPS};
 use crate::op::{Completion, Op};
-use crate::opening::Opening;
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
+use crate::queue::slots::Slots;
 use crate::random::Random;
-use crate::refusal::Refusal;
-use crate::slots::Slots;
-use crate::spec::Spec;
 use crate::units::{parse_duration, parse_size};
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use core::cmp::Reverse;
 use core::time::Duration;
 use schedule::{Schedule, Times};
@@ -52,9 +52,7 @@ use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Time};
 
 const READ: Duration = Duration::from_micros(80);
-
 const WRITE: Duration = Duration::from_micros(20);
-
 const DEPTH: u32 = 32;
 
 /// A device with the service times of a slower one.

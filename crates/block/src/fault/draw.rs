@@ -2,9 +2,9 @@
 
 use super::plan::{Fault, Plan};
 use crate::op::OpKind;
-use crate::owners::Owners;
+use crate::outcome::status::StatusKind;
+use crate::queue::owners::Owners;
 use crate::random::Random;
-use crate::status::StatusKind;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 

@@ -30,10 +30,10 @@ mod plan;
 mod queue;
 
 use crate::device::{BlockDevice, BlockQueue, Device, Presence};
-use crate::error::Error;
 use crate::filter::{Filter, Relay};
-use crate::opening::Opening;
-use crate::spec::Spec;
+use crate::outcome::error::Error;
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use draw::Common;
 use plan::Plan;

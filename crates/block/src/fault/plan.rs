@@ -1,12 +1,12 @@
 //! The faults to inject, and their rate.
 
-use crate::error::Error;
 use crate::op::OpKind;
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
+use crate::outcome::status::StatusKind;
 use crate::random::Random;
-use crate::refusal::Refusal;
-use crate::spec::Spec;
-use crate::status::StatusKind;
 use crate::units::parse_duration;
+use crate::url::spec::Spec;
 use core::time::Duration;
 
 /// The corruption of an operation that succeeds.

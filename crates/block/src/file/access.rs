@@ -1,7 +1,7 @@
 //! Settings for opening files and disks, beyond their URLs.
 
 use super::created::CreatedFiles;
-use crate::naming::Naming;
+use crate::url::naming::Naming;
 
 /// See the module.
 #[derive(Clone, Copy)]

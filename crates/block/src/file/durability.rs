@@ -8,7 +8,7 @@
 //! were in progress when it ended have ended too.
 
 use crate::op::OpKind;
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use std::collections::BTreeSet;
 use weft_base::lock::Lock;
 use weft_io::{DriverId, RemoteLoop};

@@ -1,9 +1,10 @@
 //! The length of an open file: whether it was cut, and what that means.
 
-use super::durability::Durability;
-use crate::status::{Status, StatusKind};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+
+use super::durability::Durability;
+use crate::outcome::status::{Status, StatusKind};
 
 /// See the module. That of a disk stays as it was: it has a size that may change.
 pub(super) struct Length {

@@ -66,11 +66,11 @@ mod system;
 mod tests;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence, SizeAnswer};
-use crate::error::Error;
 use crate::extent::{CurrentExtent, PaddedSize};
-use crate::interlock::Interlock;
 use crate::limits;
-use crate::owners::Owners;
+use crate::outcome::error::Error;
+use crate::queue::interlock::Interlock;
+use crate::queue::owners::Owners;
 pub(crate) use access::FileAccess;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,7 @@
 
 use super::system::Direct;
 use crate::op::Op;
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use weft_io::segment::{pieces, total_len};
 use weft_io::{Buf, Segment, Segments};
 

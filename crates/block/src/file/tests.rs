@@ -1,13 +1,17 @@
 //! A file on a server that is cut elsewhere: this system has the old length until it has asked.
 
-use super::{FileAccess, FileDevice, open, system};
-use crate::testing::{Rig, TestPlan};
-use crate::{Device, OpKind, StatusKind, naming};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
+
 use weft_base::lock::Lock;
 use weft_testing::wait::until;
+
+use super::{FileAccess, FileDevice, open, system};
+use crate::{
+    Device, OpKind, StatusKind,
+    testing::{Rig, TestPlan},
+    url::naming,
+};
 
 /// The file, and how its server answers.
 struct Server {

@@ -7,19 +7,18 @@
 
 mod relay;
 
-pub(crate) use relay::Relay;
-
 use crate::device::{
     BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity, InPlace, Presence,
     SizeAnswer,
 };
-use crate::error::Error;
 use crate::offload::{Offload, OffloadSource};
 use crate::op::{Completion, Op};
+use crate::outcome::error::Error;
 use crate::path::{AccessState, PathStatus};
 use crate::stats::Totals;
 use core::ops::Range;
 use core::time::Duration;
+pub(crate) use relay::Relay;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Segments};

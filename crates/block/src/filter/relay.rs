@@ -2,7 +2,7 @@
 
 use crate::device::BlockQueue;
 use crate::op::{Completion, Op, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle};
 

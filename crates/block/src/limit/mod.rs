@@ -21,18 +21,17 @@
 mod queue;
 mod rate;
 
-pub use rate::{Limit, Rate};
-
 use crate::device::{BlockDevice, BlockQueue, Device};
-use crate::error::Error;
 use crate::filter::{Filter, Relay};
 use crate::limits::LIMIT_BURST_MS;
-use crate::opening::Opening;
-use crate::refusal::Refusal;
-use crate::spec::Spec;
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
 use crate::units::parse_duration;
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use core::time::Duration;
 use queue::{LimitQueue, Rates};
+pub use rate::{Limit, Rate};
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 

@@ -4,7 +4,7 @@ use super::labels::{FoundLeg, read};
 use super::layout::{AREA_BYTES, area_of_leg, data_bytes};
 use super::record::{LEGS_MAX, MirrorRecord, NoRecord, RecordSlots};
 use super::start::{first_area, first_record};
-use crate::error::{Error, ErrorKind};
+use crate::outcome::error::{Error, ErrorKind};
 use uuid::Uuid;
 
 /// Where the label of a leg is, and how long it and the bitmaps are, in bytes; `None` if the leg is

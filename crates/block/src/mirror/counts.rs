@@ -8,14 +8,20 @@
 //! The latency is sampled: a queue times one read or write of a user at a time, and begins the next
 //! sample after a pause. Times are those of the loop's turns, so no clock is read.
 
-use crate::op::{Completion, Op};
-use crate::path::PathStatus;
-use crate::status::StatusKind;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use core::time::Duration;
+use core::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 use std::sync::{Arc, MutexGuard};
+
 use weft_base::lock::Lock;
 use weft_io::Time;
+
+use crate::{
+    op::{Completion, Op},
+    outcome::status::StatusKind,
+    path::PathStatus,
+};
 
 /// The shortest time from the end of a sample to the next one on the same queue.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(1);
@@ -182,9 +188,11 @@ impl Drop for LegQueueCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{OpKind, Outcome};
-    use crate::path::{AccessState, PathState};
-    use crate::status::Status;
+    use crate::{
+        op::{OpKind, Outcome},
+        outcome::status::Status,
+        path::{AccessState, PathState},
+    };
 
     fn status(of: &LegCounts) -> PathStatus {
         let mut status = PathStatus {

@@ -37,13 +37,12 @@ mod start;
 mod unreadable;
 mod user_op;
 
-pub use layout::HotLimit;
-pub use options::{LegSource, MirrorOptions, MirrorUrl, Opener};
-
-use crate::error::{Error, ErrorKind};
-use crate::opening::{Opening, Pending};
+use crate::outcome::error::{Error, ErrorKind};
+use crate::url::opening::{Opening, Pending};
 use ::core::cell::RefCell;
 use core::Core;
+pub use layout::HotLimit;
+pub use options::{LegSource, MirrorOptions, MirrorUrl, Opener};
 use record::LEGS_MAX;
 use std::rc::Rc;
 use std::sync::Arc;

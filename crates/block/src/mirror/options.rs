@@ -1,10 +1,10 @@
 //! Options for opening a mirror.
 
 use super::layout::HotLimit;
-use crate::error::{Error, ErrorKind};
-use crate::grammar::{LISTS, list, scheme};
-use crate::opening::Opening;
-use crate::spec::Spec;
+use crate::outcome::error::{Error, ErrorKind};
+use crate::url::grammar::{LISTS, list, scheme};
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use core::time::Duration;
 use uuid::Uuid;
 

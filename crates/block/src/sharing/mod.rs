@@ -18,13 +18,13 @@ mod mailbox;
 mod tests;
 
 use crate::device::{BlockDevice, BlockQueue, Device, DeviceChange, InPlace};
-use crate::error::Error;
 use crate::filter::Filter;
 use crate::limits::SHARER_OPS;
-use crate::losses::report_losses;
 use crate::op::{Completion, Op, Outcome};
-use crate::slots::Slots;
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::losses::report_losses;
+use crate::outcome::status::{Status, StatusKind};
+use crate::queue::slots::Slots;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;

@@ -13,14 +13,14 @@ mod counts;
 mod tests;
 
 use crate::device::{BlockDevice, BlockQueue, Device, InPlace};
-use crate::error::Error;
 use crate::filter::{Filter, QueueFilter};
 use crate::limits::STATS_EVERY_S;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::opening::Opening;
-use crate::slots::Slots;
-use crate::spec::Spec;
+use crate::outcome::error::Error;
+use crate::queue::slots::Slots;
 use crate::units::parse_duration;
+use crate::url::opening::Opening;
+use crate::url::spec::Spec;
 use core::time::Duration;
 use counts::Counts;
 pub use counts::{KindTotals, Totals};

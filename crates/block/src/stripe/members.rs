@@ -2,10 +2,10 @@
 
 use super::layout::Layout;
 use crate::device::{Atomicity, Device, Features, Geometry, SizeAnswer};
-use crate::error::Error;
 use crate::limits::MAX_TRANSFER_BYTES;
-use crate::naming::Passing;
+use crate::outcome::error::Error;
 use crate::path::AccessState;
+use crate::url::naming::Passing;
 use uuid::Uuid;
 
 /// The members of a stripe, and what follows from all of them.

@@ -30,17 +30,18 @@ mod queue;
 use crate::device::{
     BlockDevice, BlockQueue, Device, Features, Geometry, Identity, Presence, SizeAnswer,
 };
-use crate::error::Error;
-use crate::grammar::{self, LISTS};
 use crate::limits::{MAX_TRANSFER_BYTES, STRIPE_CHUNK_BYTES, STRIPE_CHUNK_BYTES_MIN};
-use crate::naming::Passing;
-use crate::opening::{Opening, Pending};
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
 use crate::path::{AccessState, PathStatus};
-use crate::refusal::Refusal;
-use crate::spec::Spec;
-use crate::split;
+use crate::queue::split;
 use crate::stats::Totals;
 use crate::units::{format_size, parse_size};
+use crate::url::grammar;
+use crate::url::grammar::LISTS;
+use crate::url::naming::Passing;
+use crate::url::opening::{Opening, Pending};
+use crate::url::spec::Spec;
 use layout::Layout;
 use members::Members;
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 use super::members::Members;
 use crate::check;
 use crate::device::{BlockQueue, DeviceChange, Presence};
-use crate::error::Error;
 use crate::limits::STRIPE_QUEUE_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::slots::Slots;
-use crate::split::merge;
-use crate::status::{Raw, RawScsi, Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::status::{Raw, RawScsi, Status, StatusKind};
+use crate::queue::slots::Slots;
+use crate::queue::split::merge;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::segment::Divided;

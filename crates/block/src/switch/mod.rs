@@ -8,14 +8,14 @@
 mod tests;
 
 use crate::device::{BlockDevice, BlockQueue, Device, DeviceChange, InPlace, Presence};
-use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
-use crate::grammar;
 use crate::op::{Completion, Op};
-use crate::opening::Opening;
-use crate::owners::Owners;
-use crate::registry::{OpenOptions, open};
+use crate::outcome::error::{Error, ErrorKind};
+use crate::queue::owners::Owners;
 use crate::sharing::share_on_each_loop;
+use crate::url::grammar;
+use crate::url::opening::Opening;
+use crate::url::registry::{OpenOptions, open};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::rig::Rig;
 use super::worker::TestOp;
 use crate::op::{OpKind, Outcome};
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 

@@ -5,7 +5,7 @@ use super::rig::Rig;
 use super::worker::TestOp;
 use crate::device::Device;
 use crate::op::OpKind;
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 
 /// Checks that a device has all of `data`, followed only by the zeroes that fill its last block,
 /// and that nobody can write to a block of which it has only the beginning.

@@ -2,11 +2,10 @@
 
 use super::{Rig, TestPlan};
 use crate::device::Device;
-use crate::mirror::HotLimit;
 use crate::mirror::admin::{self, Holding};
-use crate::mirror::{self, LegSource, MirrorOptions};
-use crate::opening::Opening;
-use crate::registry::{OpenOptions, open};
+use crate::mirror::{self, HotLimit, LegSource, MirrorOptions};
+use crate::url::opening::Opening;
+use crate::url::registry::{OpenOptions, open};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

@@ -4,7 +4,7 @@ use super::plan::TestPlan;
 use super::worker::{Command, TestOp, TestOutcome, Worker};
 use crate::device::{BlockDevice, DeviceChange, Features, Geometry};
 use crate::op::{OpKind, Outcome};
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 use core::cell::Cell;
 use core::time::Duration;
 use std::collections::HashMap;

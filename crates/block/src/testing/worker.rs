@@ -3,7 +3,7 @@
 
 use crate::device::{BlockDevice, BlockQueue, DeviceChange};
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};

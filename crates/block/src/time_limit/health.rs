@@ -1,6 +1,6 @@
 //! Shared state of all queues of a device: whether operations are overdue.
 
-use crate::owners::Owners;
+use crate::queue::owners::Owners;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 

@@ -23,8 +23,8 @@ mod memory;
 mod queue;
 
 use crate::device::{BlockDevice, BlockQueue, Device, Presence};
-use crate::error::Error;
 use crate::filter::{Filter, Relay};
+use crate::outcome::error::Error;
 use core::time::Duration;
 use health::Health;
 use memory::OwnMemory;

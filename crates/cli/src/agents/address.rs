@@ -1,8 +1,9 @@
 //! `HOST[:PORT][@sha256:FINGERPRINT]`: an agent, as a user names it.
 
-use super::PORT;
-use crate::hex::unhex;
 use weft_endpoint::url::HostPort;
+
+use super::PORT;
+use crate::output::hex::unhex;
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

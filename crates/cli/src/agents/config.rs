@@ -1,7 +1,7 @@
 //! Permissions of an agent: the address at which it listens, the key, and the devices that it uses.
 
-use crate::exit::Failure;
 use crate::limits::AGENT_FILE_BYTES_MAX;
+use crate::process::exit::Failure;
 use serde::Deserialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,21 +1,31 @@
 //! All agents of a study: they run the same at the same instant, and what they measured becomes one
 //! report.
 
-use super::connection::{OpenedDevice, ProvenAgent, lost};
-use super::work::{Over, RunOrder, SharedRun, WorkerEvent, idle, work};
-use crate::exit::{Failure, tell};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, Sender};
-use weft_base::lock::Lock;
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Receiver, Sender},
+    },
+    time::{Duration, Instant},
+};
 
-use std::time::{Duration, Instant};
-use weft_bench::agents::{AgentClock, MeasuredRun, least, merged};
-use weft_bench::limits::PROGRESS_EVERY;
-use weft_bench::study::{Generator, Purpose};
-use weft_bench::{Error, JobSpec, Phase, Progress, RunReport, results};
+use weft_base::lock::Lock;
+use weft_bench::{
+    Error, JobSpec, Phase, Progress, RunReport,
+    agents::{AgentClock, MeasuredRun, least, merged},
+    limits::PROGRESS_EVERY,
+    results,
+    study::{Generator, Purpose},
+};
 use weft_block::{ErrorKind, Geometry};
+
+use super::{
+    connection::{OpenedDevice, ProvenAgent, lost},
+    work::{Over, RunOrder, SharedRun, WorkerEvent, idle, work},
+};
+use crate::process::exit::{Failure, tell};
 
 /// Least time between the word to start and the start.
 const LEAD: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
-use crate::exit::Failure;
-use crate::hex::hex;
+use crate::output::hex::hex;
+use crate::process::exit::Failure;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::path::Path;

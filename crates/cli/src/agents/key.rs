@@ -1,11 +1,13 @@
 //! The key that a study and its agents share. It is read from a file or the environment, and never
 //! sent.
 
-use crate::exit::Failure;
 use std::path::Path;
+
 use weft_block::ErrorKind;
 use weft_endpoint::identity::Identities;
 use weft_server::secret;
+
+use crate::process::exit::Failure;
 
 /// The environment variable with the key, for those who give no file.
 pub const VARIABLE: &str = "WEFT_AGENT_KEY";
@@ -54,7 +56,7 @@ fn missing() -> Failure {
 /// Writes a new key of 256 bits to a file that does not exist yet and that only its owner can read.
 pub fn make(path: &Path) -> Result<(), Failure> {
     let random: [u8; 32] = Identities::system().random();
-    Ok(secret::create_private(path, &crate::hex::hex(&random))?)
+    Ok(secret::create_private(path, &crate::output::hex::hex(&random))?)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent
 //! back.
 
-use super::key::AgentKey;
-use crate::hex::{BYTES, hex, unhex};
 use ring::hmac;
+
+use super::key::AgentKey;
+use crate::output::hex::{BYTES, hex, unhex};
 
 /// What the exported value is for.
 const LABEL: &[u8] = b"EXPORTER-weft-agent-proof-1";

@@ -33,8 +33,8 @@ use super::{
     tls,
 };
 use crate::{
-    exit::Failure,
     limits::{AGENT_LOG_S, AGENT_PROOF_S, AGENT_STRANGERS_ADDRESS_MAX, AGENT_STRANGERS_MAX},
+    process::exit::Failure,
 };
 
 /// How often a listener without connections looks whether the agent is to end, and how long it

@@ -26,7 +26,7 @@ use super::{
     channel::{AgentChannel, ChannelLost},
     config::AgentConfig,
 };
-use crate::{connection::ConnectArgs, exit::Failure, limits::AGENT_SILENCE_S};
+use crate::{connection::ConnectArgs, limits::AGENT_SILENCE_S, process::exit::Failure};
 
 /// How long to listen before looking after the run again.
 const STEP: Duration = Duration::from_millis(20);

@@ -1,17 +1,28 @@
 //! The work of a study with one agent during a run, on a thread of its own.
 
-use super::channel::ChannelLost;
-use super::connection::{ProvenAgent, failure};
-use crate::exit::Failure;
-use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use weft_base::lock::Lock;
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
 
-use std::time::{Duration, Instant};
+use weft_base::lock::Lock;
 pub use weft_bench::agents::RunOrder;
-use weft_bench::agents::{AgentMessage, MeasuredRun, StudyMessage};
-use weft_bench::limits::AGENT_CLOCK_TRIPS;
+use weft_bench::{
+    agents::{AgentMessage, MeasuredRun, StudyMessage},
+    limits::AGENT_CLOCK_TRIPS,
+};
+
+use super::{
+    channel::ChannelLost,
+    connection::{ProvenAgent, failure},
+};
+use crate::{
+    limits::{AGENT_OPEN_S, AGENT_SILENCE_S},
+    process::exit::Failure,
+};
 
 /// How long to listen before looking whether the study was stopped.
 const STEP: Duration = Duration::from_millis(50);

@@ -1,21 +1,30 @@
 //! `weft agent`: lets studies of other machines put load on devices from here.
 
-use crate::agents::config::AgentConfig;
-use crate::agents::identity::AgentIdentity;
-use crate::agents::key::{self, AgentKey};
-use crate::agents::server::AgentServer;
-use crate::agents::session::Shop;
-use crate::connection::ConnectArgs;
-use crate::exit::Failure;
-use crate::signals;
+use std::{
+    io::Write,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
 use clap::Args;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use weft_bench::agents::AgentClock;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
+
+use crate::{
+    agents::{
+        config::AgentConfig,
+        identity::AgentIdentity,
+        key::{self, AgentKey},
+        server::AgentServer,
+        session::Shop,
+    },
+    connection::ConnectArgs,
+    process::{exit::Failure, signals},
+};
 
 /// Options of `weft agent`.
 #[derive(Args, Debug)]

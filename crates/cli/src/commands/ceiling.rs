@@ -1,8 +1,8 @@
 //! `weft ceiling`: the server of the bare TCP ceiling. The study starts it; it ends when its
 //! standard input closes.
 
-use super::child::{Spawned, wait_for_end_of_input};
-use crate::exit::Failure;
+use super::internal::child::{Spawned, wait_for_end_of_input};
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -100,6 +100,7 @@ const REGION_BYTES: u64 = 512 << 20;
 
 /// Default measurement time.
 const RUNTIME: Duration = Duration::from_secs(2);
+
 /// Default ramp time.
 const RAMP: Duration = Duration::from_millis(200);
 

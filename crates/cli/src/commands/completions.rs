@@ -1,7 +1,7 @@
 //! `weft completions` and `weft man`: shell completions and manual pages, generated from the
 //! definition of the command line.
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::{Args, Command};
 use std::io::Write;
 use std::path::{Path, PathBuf};

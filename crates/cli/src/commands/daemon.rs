@@ -1,12 +1,11 @@
 //! `weft daemon`: holds connections that last.
 
-use crate::exit::{Failure, kind_of, printed};
-use crate::signals::watch;
+use crate::process::exit::{Failure, kind_of, printed};
+use crate::process::signals::watch;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use weft_server::attach::entries::Runtime;
 use weft_server::connections::attacher::OwnCommands;
 use weft_server::connections::daemon::{Daemon, DaemonSettings};

@@ -1,8 +1,8 @@
 //! `weft disconnect`: ends connections of `weft connect`.
 
 use super::connect::detach;
-use crate::daemon_args::DaemonArgs;
-use crate::exit::{Failure, printed};
+use crate::args::daemon::DaemonArgs;
+use crate::process::exit::{Failure, printed};
 use clap::Args;
 use std::io::Write;
 use std::path::Path;

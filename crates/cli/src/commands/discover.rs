@@ -1,12 +1,12 @@
 //! `weft discover`: lists the subsystems or targets at an address.
 
 use super::list::Listing;
+use crate::args::pcap::PcapArgs;
 use crate::connection::{Address, ConnectArgs};
 use crate::discovery_ports::first_answer;
-use crate::exit::Failure;
 use crate::mdns::{self, FoundController};
-use crate::nvme_json;
-use crate::pcap_args::PcapArgs;
+use crate::output::nvme_json;
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::json;
 use std::io::Write;

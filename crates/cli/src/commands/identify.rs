@@ -1,10 +1,10 @@
 //! `weft id-ctrl`, `id-ns`, `list-ns`.
 
+use crate::args::pcap::PcapArgs;
 use crate::connection::{Address, ConnectArgs, parse_nsid};
-use crate::exit::Failure;
-use crate::nvme_bits::Structure;
-use crate::nvme_json;
-use crate::pcap_args::PcapArgs;
+use crate::output::nvme_bits::Structure;
+use crate::output::nvme_json;
+use crate::process::exit::Failure;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;

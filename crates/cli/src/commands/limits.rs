@@ -3,7 +3,7 @@
 //! The values are the constants themselves; the descriptions are their doc comments in the
 //! `limits.rs` of each crate, and the modules of that.
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Debug;

@@ -1,9 +1,9 @@
 //! `weft list`: lists the connections of `weft connect`, with the columns of `nvme list`.
 
-use crate::daemon_args::DaemonArgs;
-use crate::exit::Failure;
-use crate::held_table;
-use crate::table::{Table, room};
+use crate::args::daemon::DaemonArgs;
+use crate::output::held_table;
+use crate::output::table::{Table, room};
+use crate::process::exit::Failure;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;

@@ -2,7 +2,7 @@
 //! format of `nvme list-subsys`, with the state of each path.
 
 use super::list::{ListArgs, Listing};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,42 +1,26 @@
 //! One file per command.
 
 pub mod agent;
-pub mod ana;
-pub mod apply;
 pub mod bench;
-pub mod capture;
 pub mod ceiling;
-pub mod check_tls_key;
-mod child;
 pub mod completions;
 pub mod config;
 pub mod connect;
 pub mod connect_all;
-pub mod control;
 pub mod copy;
 pub mod daemon;
-pub mod dhchap_key;
 pub mod disconnect;
 pub mod discover;
-pub mod gateway;
-pub mod gen_tls_key;
-pub mod host;
-pub mod hosts;
 pub mod identify;
+pub mod internal;
+pub mod keys;
 pub mod limits;
 pub mod list;
 pub mod list_subsys;
-pub mod mirror;
-pub mod namespace;
+pub mod manage;
 pub mod nvme;
 pub mod serve;
 pub mod service;
 pub mod status;
 pub mod study;
-#[cfg(target_os = "linux")]
-pub mod study_kernel;
-#[cfg(target_os = "linux")]
-pub mod study_peer;
-pub mod study_relay;
 pub mod top;
-pub mod ublk_owner;

@@ -1,9 +1,9 @@
 //! `weft status`: the state of a running server, and what it has done since its start.
 
-use crate::exit::{Failure, printed};
-use crate::figures::{age, amount, bytes, duration, percentile, several};
-use crate::server_args::ServerArgs;
-use crate::table::{Table, named, room};
+use crate::args::server::ServerArgs;
+use crate::output::figures::{age, amount, bytes, duration, percentile, several};
+use crate::output::table::{Table, named, room};
+use crate::process::exit::{Failure, printed};
 use clap::Args;
 use std::io::Write;
 use weft_endpoint::report::{FilterCounts, NamespaceReport, PathReport, Report, SubsystemReport};

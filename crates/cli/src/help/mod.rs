@@ -6,11 +6,13 @@ mod groups;
 pub mod headings;
 mod topics;
 
-use crate::exit::{Failure, printed};
-use clap::{Args, Command};
 use std::io::Write;
+
+use clap::{Args, Command};
 use topics::{TOPICS, Topic};
 use weft_block::ErrorKind;
+
+use crate::process::exit::{Failure, printed};
 
 /// How a command's help is set: the example before the options.
 const TEMPLATE: &str =

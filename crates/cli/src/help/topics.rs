@@ -1,9 +1,11 @@
 //! Explanations that several commands share: `weft help connection`.
 
-use super::headings::{AUTHENTICATION, CONNECTION, FIO, IGNORED, ISCSI, LOG, PATHS, REFUSED};
-use crate::exit;
-use clap::{Arg, Command};
 use std::fmt::Write as _;
+
+use clap::{Arg, Command};
+
+use super::headings::{AUTHENTICATION, CONNECTION, FIO, IGNORED, ISCSI, LOG, PATHS, REFUSED};
+use crate::process::exit;
 
 /// A topic of `weft help`.
 pub struct Topic {

@@ -146,7 +146,7 @@ mod tests {
                     if [
                         "process::Command;",
                         "process::Command::",
-                        "process::{Command",
+                        "process::{Command,",
                         "process::{Child, Command",
                     ]
                     .iter()

@@ -38,7 +38,7 @@ pub fn sources() -> Result<Texts> {
     paths.iter().filter(is_source).map(read).collect()
 }
 
-/// Where the programs of a copy are built.
+/// The target directory of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// In the target directory of the workspace, so that dependencies are built once. The copy's

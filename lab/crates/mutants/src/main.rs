@@ -34,7 +34,7 @@ use self::{
 /// Longer than any test program takes.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How often a program is tried without a mutant: what fails is left out of the next try.
+/// Tries of a program without a mutant. Tests that fail are left out of the next one.
 const BASELINES: usize = 3;
 
 /// Change one line at a time, and see whether the tests notice
@@ -91,8 +91,8 @@ fn run(args: &MutantsArgs) -> Result<ExitCode> {
     Ok(if failing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What programs do without a mutant, each asked when it is first needed: most mutants are caught
-/// before the slow ones have their turn.
+/// Programs without a mutant. Each is run when it is first needed, as most mutants are caught before
+/// the slow ones have their turn.
 struct Baseline<'a> {
     logs: &'a Path,
     known: BTreeMap<String, Usual>,
@@ -101,7 +101,7 @@ struct Baseline<'a> {
 /// A program without a mutant.
 #[derive(Clone, Default)]
 struct Usual {
-    /// How long it takes; `None`: it fails even without some of its tests, so it says nothing.
+    /// Its duration; `None`: it fails even without some of its tests, so it says nothing.
     takes: Option<Duration>,
     /// The tests that fail, which say nothing; the others do.
     left_out: Vec<String>,
@@ -130,14 +130,14 @@ impl Baseline<'_> {
         Ok(usual)
     }
 
-    /// What says nothing, in words.
+    /// The programs and tests that say nothing, for people.
     fn failing(&self) -> Vec<String> {
         let failing = self.known.iter().filter_map(|(name, usual)| match usual.takes {
             None => Some(format!("{name}, which fails without a mutant")),
             Some(_) if usual.left_out.is_empty() => None,
             Some(_) => {
                 let tests = usual.left_out.join(", ");
-                Some(format!("of {name}, which fail without a mutant: {tests}"))
+                Some(format!("tests of {name} that fail without a mutant: {tests}"))
             }
         });
         failing.collect()

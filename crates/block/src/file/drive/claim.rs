@@ -4,9 +4,9 @@
 use super::super::facts::{DiskName, Facts};
 use super::answers::{self, Extent};
 use super::name::DriveName;
-use crate::error::Error;
 use crate::limits::VOLUME_LOCK_TRIES;
-use crate::refusal::Refusal;
+use crate::outcome::error::Error;
+use crate::outcome::refusal::Refusal;
 use std::io;
 use weft_io::drives::{DriveAccess, DriveQuestion, VolumeOrder};
 

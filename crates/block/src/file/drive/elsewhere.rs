@@ -1,7 +1,7 @@
 //! Other systems: there devices have no names of their own, they are files of another kind.
 
 use super::Opened;
-use crate::error::Error;
+use crate::outcome::error::Error;
 use std::fs::File;
 use std::io;
 use std::path::Path;

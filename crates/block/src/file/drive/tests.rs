@@ -6,16 +6,15 @@ use super::answers::{Extent, alignment, describe, drive_number, extents, geometr
 use super::claim::{self, claim};
 use super::name::{DriveName, read};
 use super::script::{Opened, Script, description, extents_of, numbers};
-use crate::error::{Error, ErrorKind};
 use crate::limits::VOLUME_LOCK_TRIES;
-use crate::refusal::Refusal;
+use crate::outcome::error::{Error, ErrorKind};
+use crate::outcome::refusal::Refusal;
 use weft_io::drives::DriveQuestion as Q;
 
 const E: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000001}";
 const F: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000002}";
 const CARD: &str = r"\\?\Volume{b75e2c83-0000-0000-0000-000000000003}";
 const DRIVE: &str = r"\\.\PhysicalDrive4711";
-
 const DENIED: i32 = 5;
 const SHARING: i32 = 32;
 

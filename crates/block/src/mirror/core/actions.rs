@@ -6,7 +6,7 @@ use crate::mirror::engine::{FailureMeaning, Io, IoTarget, MirrorEvent, fault};
 use crate::mirror::start::names;
 use crate::mirror::user_op::UserOp;
 use crate::op::{Completion, OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use weft_io::segment::{Divided, total_len};
 use weft_io::{Pool, Segments};
 

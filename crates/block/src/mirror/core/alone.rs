@@ -7,13 +7,13 @@
 
 use super::{Core, Mode};
 use crate::device::Device;
-use crate::error::{Error, ErrorKind};
 use crate::mirror::direct::locks::Locks;
 use crate::mirror::direct::{Direct, DirectLeg, HomeVerdict, Undecided};
 use crate::mirror::record::{LEGS_MAX, LegMask};
 use crate::mirror::start::MirrorStart;
 use crate::op::Outcome;
-use crate::status::Status;
+use crate::outcome::error::{Error, ErrorKind};
+use crate::outcome::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_io::DriverId;

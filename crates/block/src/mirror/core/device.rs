@@ -7,11 +7,11 @@ use crate::device::{
     Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity,
     Presence, SizeAnswer,
 };
-use crate::error::{Error, ErrorKind};
 use crate::mirror::direct::DirectDevice;
 use crate::mirror::record::LEGS_MAX;
 use crate::mirror::start::MirrorStart;
 use crate::op::{Completion, Op};
+use crate::outcome::error::{Error, ErrorKind};
 use crate::path::PathStatus;
 use crate::sharing::{share_on_each_loop, shared};
 use crate::stats::Totals;

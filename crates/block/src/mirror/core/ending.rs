@@ -3,11 +3,11 @@
 
 use super::{Core, Mode};
 use crate::device::{DeviceChange, Presence};
-use crate::error::{Error, ErrorKind};
 use crate::mirror::engine::Halt;
 use crate::mirror::record::MirrorRecord;
 use crate::mirror::start::names;
-use crate::status::StatusKind;
+use crate::outcome::error::{Error, ErrorKind};
+use crate::outcome::status::StatusKind;
 
 /// Reason why a leg that another opener has reserved no longer belongs to this one.
 pub(super) fn reserved(leg: &str) -> String {

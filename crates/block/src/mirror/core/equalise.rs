@@ -4,7 +4,7 @@
 use super::Core;
 use super::port::{ActionPurpose, memory};
 use crate::op::{Completion, OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use weft_io::{Segment, Segments};
 

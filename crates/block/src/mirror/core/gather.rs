@@ -4,13 +4,13 @@
 use super::leg::{Leg, Phase, kind_of};
 use super::port::Port;
 use super::{Before, Core, Mode};
-use crate::error::{Error, ErrorKind};
 use crate::mirror::claim::name;
 use crate::mirror::engine::MirrorEngine;
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::record::{Claim, LEGS_MAX, LegMask};
 use crate::mirror::start::{MirrorStart, decide};
 use crate::op::Completion;
+use crate::outcome::error::{Error, ErrorKind};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};

@@ -2,12 +2,12 @@
 
 use super::port::Port;
 use super::reserve::{Hold, Reserving};
-use crate::error::ErrorKind;
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
 use crate::mirror::counts::LegCounts;
 use crate::mirror::labels::FoundLeg;
 use crate::mirror::options::LegSource;
-use crate::opening::Opening;
+use crate::outcome::error::ErrorKind;
+use crate::url::opening::Opening;
 use core::time::Duration;
 use std::sync::Arc;
 use weft_io::Time;

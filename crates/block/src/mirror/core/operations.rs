@@ -7,7 +7,7 @@ use crate::device::DeviceChange;
 use crate::limits::MIRROR_QUEUE_OPS;
 use crate::mirror::user_op::UserOp;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use weft_io::DriverId;
 

@@ -3,13 +3,13 @@
 use super::Core;
 use super::equalise::Equalising;
 use crate::device::{BlockQueue, Device, DeviceChange, Presence};
-use crate::error::{Error, ErrorKind};
 use crate::mirror::counts::{LegCounts, LegQueueCounts};
 use crate::mirror::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::slots::Slots;
-use crate::split::up_to;
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::{Error, ErrorKind};
+use crate::outcome::status::{Status, StatusKind};
+use crate::queue::slots::Slots;
+use crate::queue::split::up_to;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Pool, Segment, Segments, Time};

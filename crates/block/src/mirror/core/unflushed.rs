@@ -6,7 +6,7 @@
 use super::Core;
 use crate::mirror::record::LegMask;
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 
 /// Counts what may be lost.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use super::Direct;
 use super::queue::DirectQueue;
 use crate::device::{BlockDevice, BlockQueue, Device};
-use crate::error::Error;
 use crate::filter::Filter;
+use crate::outcome::error::Error;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 

@@ -8,7 +8,7 @@
 //! lock: it hands the operation to the home. The home waits, and says so, and then no loop takes the
 //! lock before it.
 
-use crate::scatter;
+use crate::queue::scatter;
 use crate::sync::{AtomicU64, Ordering, fence};
 use smallvec::SmallVec;
 
@@ -29,17 +29,19 @@ const PART_BYTES: u64 = UNIT_BYTES / PARTS;
 
 /// The most locks of an operation; a longer one is alone in the mirror.
 pub(crate) const LOCKS_MAX: usize = 80;
-
 // The units of an operation have different locks.
 const _: () = assert!(cfg!(feature = "loom") || LOCKS_MAX <= scatter::run(LOCKS));
 const _: () = assert!(LOCKS_MAX <= u8::MAX as usize && LOCKS <= 1 << u16::BITS);
 
 /// Somebody holds all parts of the lock; each part has one of these bits.
 const HELD: u64 = (1 << PARTS) - 1;
+
 /// The home waits for it.
 const WANTED: u64 = 1 << PARTS;
+
 /// The counter of acquisitions of any part begins here.
 const TAKEN: u64 = WANTED << 1;
+
 /// The bits of that count.
 const COUNT: u64 = !(TAKEN - 1);
 

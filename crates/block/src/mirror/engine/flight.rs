@@ -2,7 +2,7 @@
 
 use crate::mirror::record::LegMask;
 use crate::op::{OpKind, Outcome};
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlightKind {

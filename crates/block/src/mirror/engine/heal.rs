@@ -12,7 +12,7 @@ use super::{Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent,
 use crate::limits::MIRROR_PROBE_BYTES;
 use crate::mirror::unreadable::UnreadableBlocks;
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 
 /// Outcome for readers.
 pub(super) const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));

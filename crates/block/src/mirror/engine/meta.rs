@@ -11,8 +11,8 @@ use crate::mirror::bitmap::Bitmap;
 use crate::mirror::layout::{BitmapKind, PAGES, page_offset};
 use crate::mirror::record::{Generation, LEGS_MAX, LegMask, MirrorRecord, STATE};
 use crate::op::Outcome;
+use crate::outcome::status::{Status, StatusKind};
 use crate::random;
-use crate::status::{Status, StatusKind};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A change under way.

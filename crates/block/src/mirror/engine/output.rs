@@ -3,9 +3,9 @@
 #[cfg(doc)]
 use super::MirrorEngine;
 use crate::op::Outcome;
-use crate::status::Status;
+use crate::outcome::status::Status;
 #[cfg(doc)]
-use crate::status::StatusKind;
+use crate::outcome::status::StatusKind;
 
 /// Place of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

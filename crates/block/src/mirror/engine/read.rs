@@ -6,7 +6,7 @@ use super::{
 };
 use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 
 /// Retries of a read on the same leg after a failure that may pass.
 const RETRIES_MAX: u8 = 3;

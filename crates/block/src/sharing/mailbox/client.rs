@@ -5,7 +5,7 @@ use super::message::{GONE, Loans, QueueStatus, Reply, Request, ServerEnd};
 use crate::device::{BlockQueue, DeviceChange};
 use crate::limits::MAILBOX_OPS;
 use crate::op::{Completion, Op, Outcome};
-use crate::slots::Slots;
+use crate::queue::slots::Slots;
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 use smallvec::SmallVec;

@@ -3,7 +3,7 @@
 use super::channel::Channel;
 use crate::device::DeviceChange;
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use smallvec::SmallVec;
 use std::sync::Arc;

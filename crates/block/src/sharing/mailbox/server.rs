@@ -2,9 +2,9 @@
 
 use super::message::{GONE, Reply, Request, ServerEnd, borrowed, returned};
 use crate::device::{BlockQueue, Device};
-use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::error::Error;
+use crate::outcome::status::{Status, StatusKind};
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 use weft_io::{Activity, Driver, DriverId, Handle, RemoteLoop};

@@ -1,8 +1,8 @@
 //! Workloads from files and command lines of other tools: what runs, and what is left out of it.
 
 use super::job::JobArgs;
-use crate::exit::Failure;
 use crate::help::headings::OTHER_TOOLS;
+use crate::process::exit::Failure;
 use clap::{Args, Parser};
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;

@@ -2,8 +2,8 @@
 
 use super::super::serve::DiskIo;
 use super::more::MoreArgs;
-use crate::exit::Failure;
 use crate::help::headings::WORKLOAD;
+use crate::process::exit::Failure;
 use clap::{ArgAction, Args, ValueEnum};
 use std::time::Duration;
 use weft_bench::workload::values::{iops, place};

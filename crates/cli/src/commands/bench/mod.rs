@@ -6,10 +6,10 @@ mod more;
 mod runs;
 mod taken;
 
+use crate::args::filename;
+use crate::args::pcap::PcapArgs;
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::Failure;
-use crate::filename;
-use crate::pcap_args::PcapArgs;
+use crate::process::exit::Failure;
 use clap::{Args, ValueEnum};
 use imported::{ImportArgs, ReadyJob};
 use runs::{Job, MeasuredGroups, Runs, say_left_out};

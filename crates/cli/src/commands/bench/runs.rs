@@ -3,11 +3,11 @@
 //! All groups are checked before the first one starts, with the devices that they use. If a later
 //! one fails all the same, what was measured before is kept.
 
+use crate::args::filename;
 use crate::connection::ConnectArgs;
-use crate::exit::{Failure, tell};
-use crate::filename;
-use crate::progress::Bar;
-use crate::signals::{end_soon, has_result};
+use crate::output::progress::Bar;
+use crate::process::exit::{Failure, tell};
+use crate::process::signals::{end_soon, has_result};
 use std::collections::BTreeSet;
 use std::slice::from_ref;
 use std::sync::Arc;

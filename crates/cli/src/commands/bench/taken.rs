@@ -3,8 +3,8 @@
 
 use super::imported::{ReadyJob, ready};
 use super::job::JobArgs;
-use crate::exit::Failure;
 use crate::help::headings::{FIO, IGNORED, REFUSED};
+use crate::process::exit::Failure;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use weft_block::ErrorKind;

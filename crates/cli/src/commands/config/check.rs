@@ -1,7 +1,7 @@
 //! `weft config check`: the mistakes of a configuration, and whether its sources are there.
 
-use crate::exit::{Failure, tell};
-use crate::source_options::CommandLineOptions;
+use crate::args::source_options::CommandLineOptions;
+use crate::process::exit::{Failure, tell};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;

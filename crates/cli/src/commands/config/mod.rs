@@ -2,8 +2,8 @@
 
 mod check;
 
-use crate::exit::{Failure, tell};
-use crate::source_options::CommandLineOptions;
+use crate::args::source_options::CommandLineOptions;
+use crate::process::exit::{Failure, tell};
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;

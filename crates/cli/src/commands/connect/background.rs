@@ -1,7 +1,7 @@
 //! The server of a connection in the background, and what it tells the command that started it: one
 //! line of JSON on its standard output.
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! The commands that attach a device and detach it, for people to run.
 
-use crate::attach_args::AttachArgs;
+use crate::args::attach::AttachArgs;
+use crate::args::given::Given;
+use crate::args::pcap::PcapArgs;
 use crate::connection::ConnectArgs;
-use crate::given::Given;
-use crate::pcap_args::PcapArgs;
 use clap::ArgMatches;
 use std::io::Write;
 use std::path::Path;

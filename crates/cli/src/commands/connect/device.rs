@@ -1,7 +1,7 @@
 //! The device of a connection, for scripts: waits for its target and until it answers, and prints
 //! its path alone.
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -4,12 +4,12 @@ mod background;
 mod commands;
 mod device;
 
-use crate::attach_args::AttachArgs;
-use crate::attached_process::{begin, leave_terminal};
+use crate::args::attach::AttachArgs;
+use crate::args::pcap::PcapArgs;
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::{Failure, printed};
-use crate::exit_on_loss::ended;
-use crate::pcap_args::PcapArgs;
+use crate::process::attached::{begin, leave_terminal};
+use crate::process::exit::{Failure, printed};
+use crate::process::exit_on_loss::ended;
 use clap::{ArgMatches, Args};
 use device::{DeviceArgs, patiently};
 use std::io::Write;

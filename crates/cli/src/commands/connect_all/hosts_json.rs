@@ -1,14 +1,15 @@
 //! nvme-cli's JSON format of hosts, their subsystems and the ports of these
 //! (`nvme connect-all --config`), read as lines with options.
 
-use super::line::{DiscoveryLine, bytes_of, used, without_keys};
-use crate::exit::Failure;
-use crate::given::Given;
+use std::path::Path;
+
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use std::path::Path;
 use weft_block::ErrorKind;
 use weft_proto::nvme::types::Nqn;
+
+use super::line::{DiscoveryLine, bytes_of, used, without_keys};
+use crate::{args::given::Given, process::exit::Failure};
 
 /// The file: an object, or as older versions write it the list alone.
 #[derive(Deserialize)]

@@ -1,10 +1,10 @@
 //! A discovery controller or a subsystem with its options, as a line of nvme-cli's discovery.conf
 //! has them.
 
+use crate::args::given::Given;
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::Failure;
-use crate::given::Given;
 use crate::limits::CONTROLLERS_FILE_BYTES_MAX;
+use crate::process::exit::Failure;
 use clap::{Args, Command, FromArgMatches};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -6,14 +6,14 @@ mod line;
 mod parallel;
 
 use super::connect::name_of;
-use crate::attach_args::AttachArgs;
+use crate::args::attach::AttachArgs;
+use crate::args::daemon::DaemonArgs;
+use crate::args::given::Given;
 use crate::commands::identify::active_namespaces;
 use crate::connection::{Address, ConnectArgs};
-use crate::daemon_args::DaemonArgs;
 use crate::discovery_ports::first_answer;
-use crate::exit::{Failure, kind_of, printed};
-use crate::given::Given;
 use crate::mdns;
+use crate::process::exit::{Failure, kind_of, printed};
 use clap::{ArgMatches, Args};
 use line::{DiscoveryLine, used};
 use std::io::Write;

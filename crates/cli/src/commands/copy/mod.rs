@@ -2,12 +2,12 @@
 
 mod told;
 
+use crate::args::filename;
 use crate::connection::ConnectArgs;
-use crate::exit::{Failure, tell};
-use crate::figures;
-use crate::filename;
-use crate::progress::Bar;
-use crate::signals::{end_soon, has_result};
+use crate::output::figures;
+use crate::output::progress::Bar;
+use crate::process::exit::{Failure, tell};
+use crate::process::signals::{end_soon, has_result};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The output of a copy: its progress, and its summary.
 
-use crate::exit::Failure;
-use crate::figures;
-use crate::progress::Bar;
+use crate::output::figures;
+use crate::output::progress::Bar;
+use crate::process::exit::Failure;
 use serde_json::json;
 use std::io::Write;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::log::{self, LogPageRequest};
 use super::target::{OutputOptions, VerbTarget, letters};
 use crate::commands::identify::NvmeOutputFormat;
-use crate::exit::Failure;
-use crate::nvme_json::print_json;
+use crate::output::nvme_json::print_json;
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;

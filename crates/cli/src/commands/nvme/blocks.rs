@@ -3,7 +3,7 @@
 use super::data;
 use super::protection::{Format, Protection, StorageTag};
 use super::target::{VerbTarget, letters, number, with_unit};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use weft_endpoint::Control;
 use weft_endpoint::source::nvme::CommandData;

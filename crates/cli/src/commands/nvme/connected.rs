@@ -2,7 +2,7 @@
 
 use super::refusal;
 use crate::commands::identify::active_namespaces;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use weft_block::ErrorKind;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::source::nvme::{self, AdminSession, CommandData};

@@ -2,7 +2,7 @@
 //! may be destroyed.
 
 use super::target::VerbTarget;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::blocks::{bare, guard};
 use super::target::{VerbTarget, letters, number};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;

@@ -3,8 +3,8 @@
 use super::log::{self, LogPageRequest};
 use super::target::{OutputOptions, VerbTarget, letters, number};
 use crate::commands::identify::NvmeOutputFormat;
-use crate::exit::Failure;
-use crate::nvme_json::print_json;
+use crate::output::nvme_json::print_json;
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -14,6 +14,7 @@ use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
 
 /// The command set identifier of the NVM command set.
 const NVM: u8 = 0;
+
 /// That of Zoned Namespaces.
 const ZONED: u8 = 2;
 

@@ -3,7 +3,7 @@
 use super::connected::ConnectedSession;
 use super::target::{VerbTarget, letters, number};
 use super::{feature_fields, hex, refusal};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use weft_block::ErrorKind;
@@ -19,6 +19,7 @@ use weft_proto::nvme::types::Nsid;
 
 /// Select: the feature's capabilities.
 const SUPPORTED: u8 = 3;
+
 /// nvme-cli's number for features whose current value is not the default.
 const CHANGED: u8 = 8;
 

@@ -3,7 +3,7 @@
 use super::connected::ConnectedSession;
 use super::hex;
 use super::target::{VerbTarget, letters, number};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use weft_block::{ErrorKind, units};

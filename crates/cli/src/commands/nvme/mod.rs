@@ -25,9 +25,10 @@ mod set_feature;
 mod target;
 mod telemetry;
 
-use crate::exit::Failure;
 use clap::Subcommand;
 use weft_endpoint::Control;
+
+use crate::process::exit::Failure;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]

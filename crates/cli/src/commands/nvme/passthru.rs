@@ -4,7 +4,7 @@ use super::effects::name;
 use super::set_feature::refuse_lock;
 use super::target::{VerbTarget, letters, number};
 use super::{data, hex};
-use crate::exit::{Failure, tell};
+use crate::process::exit::{Failure, tell};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

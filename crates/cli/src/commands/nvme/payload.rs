@@ -5,7 +5,7 @@ use super::connected::ConnectedSession;
 use super::data;
 use super::protection::{Format, Protection};
 use super::target::{VerbTarget, letters, number, with_unit};
-use crate::exit::{Failure, tell};
+use crate::process::exit::{Failure, tell};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 
 use super::connected::ConnectedSession;
 use super::target::{number, with_unit};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
 use weft_proto::nvme::identify::{Cns, IdentifyNamespace};

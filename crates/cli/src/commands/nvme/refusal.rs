@@ -1,7 +1,7 @@
 //! The message for a command that a controller refuses: the status in nvme-cli's words, which
 //! scripts look for, and advice.
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use weft_block::ErrorKind;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;

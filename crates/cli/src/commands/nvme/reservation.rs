@@ -2,9 +2,9 @@
 
 use super::target::{OutputOptions, VerbTarget, letters, number};
 use crate::commands::identify::NvmeOutputFormat;
-use crate::exit::Failure;
-use crate::hex::hex;
-use crate::nvme_json::print_json;
+use crate::output::hex::hex;
+use crate::output::nvme_json::print_json;
+use crate::process::exit::Failure;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -18,6 +18,7 @@ use weft_proto::nvme::wire::DecodeError;
 
 /// Dwords of a report, at most and unless another number is given.
 const DWORDS_MAX: u32 = 1024;
+
 /// The least: the fields of the header.
 const DWORDS_MIN: u32 = 4;
 

@@ -1,7 +1,7 @@
 //! `weft resv-register`, `resv-acquire`, `resv-release`.
 
 use super::target::{VerbTarget, letters, number};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use weft_block::ErrorKind;

@@ -3,7 +3,7 @@
 use super::feature::data_bytes;
 use super::target::{VerbTarget, letters, number};
 use super::{data, feature_fields, hex};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

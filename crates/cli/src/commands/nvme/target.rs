@@ -1,10 +1,10 @@
 //! Options that all verbs share: the target, the output format, and numbers.
 
 use super::connected::ConnectedSession;
+use crate::args::pcap::PcapArgs;
 use crate::commands::identify::NvmeOutputFormat;
 use crate::connection::{Address, ConnectArgs};
-use crate::exit::Failure;
-use crate::pcap_args::PcapArgs;
+use crate::process::exit::Failure;
 use clap::{Arg, Args};
 use weft_block::units;
 use weft_endpoint::Control;

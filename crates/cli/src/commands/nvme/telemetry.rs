@@ -3,7 +3,7 @@
 use super::connected::ConnectedSession;
 use super::log::{self, LogPageRequest};
 use super::target::{VerbTarget, letters, number};
-use crate::exit::{Failure, tell};
+use crate::process::exit::{Failure, tell};
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind};
@@ -13,10 +13,13 @@ use weft_proto::nvme::log_page::LogPageId;
 
 /// Bytes of a data block, and of the header.
 const BLOCK_BYTES: usize = 512;
+
 /// Most of the log page that is read.
 const BYTES_MAX: u64 = 64 << 20;
+
 /// Log Specific Parameter of the host-initiated log page: the controller is to capture its state.
 const CREATE: u8 = 1;
+
 /// LPA bit 6 of Identify Controller: there is data area 4.
 const LPA_AREA_4: u8 = 1 << 6;
 

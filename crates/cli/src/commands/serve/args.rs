@@ -1,15 +1,15 @@
 //! The options of `weft serve`.
 
 use super::security::SecurityArgs;
-use crate::announce::AnnounceArgs;
+use crate::args::group::GroupArgs;
+use crate::args::metrics::MetricsArgs;
+use crate::args::pcap::PcapArgs;
+use crate::args::sharing::SharingArgs;
+use crate::args::takeover::TakeoverArgs;
 use crate::connection::ConnectArgs;
-use crate::exit_on_loss::LossArgs;
-use crate::group_args::GroupArgs;
 use crate::login::LoginArgs;
-use crate::metrics_args::MetricsArgs;
-use crate::pcap_args::PcapArgs;
-use crate::sharing_args::SharingArgs;
-use crate::takeover_args::TakeoverArgs;
+use crate::process::announce::AnnounceArgs;
+use crate::process::exit_on_loss::LossArgs;
 use clap::{Args, ValueEnum};
 use std::num::NonZeroU16;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The configuration that the command line of `weft serve` asks for.
 
 use super::ServeArgs;
-use crate::exit::Failure;
-use crate::source_options::CommandLineOptions;
+use crate::args::source_options::CommandLineOptions;
+use crate::process::exit::Failure;
 use crate::visible_sources::VisibleSources;
 use std::collections::HashSet;
 use weft_block::ErrorKind;

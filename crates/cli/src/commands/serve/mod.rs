@@ -10,12 +10,12 @@ mod desired;
 mod printed;
 mod security;
 
-use crate::commands::child::for_each_line_of_input;
-use crate::exit::{Failure, at_once, printed as whole};
-use crate::exit_on_loss::ended;
+use crate::args::source_options::CommandLineOptions;
+use crate::commands::internal::child::for_each_line_of_input;
 use crate::mdns::MdnsAnnouncement;
-use crate::signals::watch;
-use crate::source_options::CommandLineOptions;
+use crate::process::exit::{Failure, at_once, printed as whole};
+use crate::process::exit_on_loss::ended;
+use crate::process::signals::watch;
 pub use args::{DiskIo, ServeArgs};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};

@@ -1,7 +1,7 @@
 //! The output of `weft serve`.
 
 use super::security::proof;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::io::Write;
 use weft_block::units;
 use weft_server::Server;

@@ -1,8 +1,8 @@
 //! Access to `weft serve`: its demands on hosts, and a warning of servers that demand nothing.
 
-use crate::dhchap_args::DhchapArgs;
-use crate::exit::Failure;
+use crate::args::dhchap::DhchapArgs;
 use crate::help::headings::LET_IN;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;

@@ -1,8 +1,8 @@
 //! `weft service install`.
 
-use crate::exit::{Failure, printed, tell};
-use crate::log::LogArgs;
-use crate::source_options::CommandLineOptions;
+use crate::args::source_options::CommandLineOptions;
+use crate::process::exit::{Failure, printed, tell};
+use crate::process::log::LogArgs;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;

@@ -3,8 +3,8 @@
 
 mod install;
 
-use crate::exit::{Failure, printed};
-use crate::log::LogArgs;
+use crate::process::exit::{Failure, printed};
+use crate::process::log::LogArgs;
 use clap::{Args, Subcommand};
 use install::{InstallArgs, NAME};
 use std::ffi::OsString;

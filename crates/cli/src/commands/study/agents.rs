@@ -6,7 +6,7 @@ use super::serving::is_real;
 use crate::agents::connection::{OpenedDevice, ProvenAgent};
 use crate::agents::fleet::{Crew, Fleet};
 use crate::agents::key::AgentKey;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_bench::agents::{AgentClock, StudyMessage};

@@ -2,7 +2,7 @@
 
 use super::serving::{is_real, scheme, serve, unlocked, url_of};
 use super::setup::StudySetup;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::rc::Rc;
 use weft_bench::study::{LanePeer, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Policy, Through};
@@ -59,7 +59,7 @@ impl StudySetup<'_> {
             .map(|target| url_of(target, template, &self.source))
             .collect::<Result<Vec<_>, _>>()?;
         let url = format!("mirror:{}", urls.join(","));
-        crate::commands::mirror::label_new(&urls, &self.options)?;
+        crate::commands::manage::mirror::label_new(&urls, &self.options)?;
         let title = format!("{}, mirror over {} targets", template.title(), template.targets);
         let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
         let target_pids = targets.iter().map(|target| target.pid()).collect();

@@ -1,11 +1,11 @@
 //! Lanes with a distance between initiator and target.
 
-use super::super::child::Spawned;
+use super::super::internal::child::Spawned;
 use super::lateness::Lateness;
 use super::serving::{scheme, serve, url_of};
 use super::setup::StudySetup;
 use super::shape::Shape;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::rc::Rc;
 use weft_bench::study::{LanePeer, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Through};

@@ -2,8 +2,8 @@
 
 use super::program::{self, RunningProgram, Waited};
 use super::watched::WatchedProcesses;
-use crate::exit::Failure;
 use crate::limits::{FIO_LATE_S, FIO_SLICE_S};
+use crate::process::exit::Failure;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,7 +1,7 @@
 //! `weft study gate`: a study judged by an earlier one.
 
 use super::reading::{cannot_write, results};
-use crate::exit::{Failure, printed};
+use crate::process::exit::{Failure, printed};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

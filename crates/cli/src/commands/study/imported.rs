@@ -1,7 +1,7 @@
 //! Results of other tools, as lanes.
 
 use super::reading::text_of;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_formats::import::ImportError;

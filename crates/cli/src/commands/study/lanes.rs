@@ -3,7 +3,7 @@
 use super::fio;
 use super::options::{LaneOption, StudyArgs};
 use super::serving::scheme;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use weft_bench::results::Skipped;
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::ErrorKind;

@@ -1,6 +1,6 @@
 //! Exactness of the relays of a study.
 
-use super::super::child::Spawned;
+use super::super::internal::child::Spawned;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -23,9 +23,9 @@ mod site;
 mod watched;
 
 use crate::agents::fleet::Fleet;
-use crate::exit::{Failure, tell};
-use crate::progress::Bar;
-use crate::signals::watch;
+use crate::output::progress::Bar;
+use crate::process::exit::{Failure, tell};
+use crate::process::signals::watch;
 use crate::version;
 use lateness::Lateness;
 pub use options::StudyArgs;

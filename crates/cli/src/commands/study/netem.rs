@@ -3,13 +3,13 @@
 //!
 //! A network is private to this machine: its addresses are of the range for benchmarks (RFC 2544).
 
-use super::super::child::Spawned;
+use super::super::internal::child::Spawned;
 use super::peers::kernel::needs::{self, KMOD};
 use super::peers::kernel::session::{KernelGroup, KernelSession};
 use super::peers::kernel::steps::KernelSteps;
 use super::peers::peer::PeerProgram;
 use super::serving::{Cores, serve_in};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,7 +1,7 @@
 //! `weft study pack`: results without what says whose they are.
 
 use super::reading::{cannot_write, results};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;

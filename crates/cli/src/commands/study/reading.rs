@@ -1,7 +1,7 @@
 //! Files of results, and of their outcomes.
 
-use crate::exit::Failure;
 use crate::limits::STUDY_RESULTS_BYTES_MAX;
+use crate::process::exit::Failure;
 use std::io::{Error, Read};
 use std::path::Path;
 use weft_bench::compare::read;

@@ -1,7 +1,7 @@
 //! The processes of a study: targets, and the server of bare TCP; their cores and their URLs.
 
-use super::super::child::Spawned;
-use crate::exit::Failure;
+use super::super::internal::child::Spawned;
+use crate::process::exit::Failure;
 use std::net::{IpAddr, SocketAddr};
 use weft_bench::study::ForeignTarget;
 use weft_bench::suite::{LaneTemplate, Through};

@@ -1,6 +1,6 @@
 //! The setup of a study: its lanes, open, and the processes that serve them.
 
-use super::super::child::Spawned;
+use super::super::internal::child::Spawned;
 use super::fio::{self, Fio};
 use super::lanes::{Chosen, choose};
 use super::lateness::Lateness;
@@ -9,7 +9,7 @@ use super::options::StudyArgs;
 use super::peers::kernel::session::KernelSession;
 use super::serving::{Cores, ceiling, is_real, scheme, serve, unlocked, url_of};
 use super::shape::Shape;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;

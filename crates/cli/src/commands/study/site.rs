@@ -1,8 +1,8 @@
 //! `weft study publish`: a site of many studies in a directory.
 
 use super::reading::results;
-use crate::exit::Failure;
 use crate::limits::{SITE_LIST_BYTES_MAX, SITE_STUDIES_MAX};
+use crate::process::exit::Failure;
 use clap::Args;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind as IoKind, Read, Write};

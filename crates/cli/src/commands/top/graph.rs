@@ -1,6 +1,6 @@
 //! The graph of `weft top`: the commands per second over the last minute, in one line.
 
-use crate::figures::count;
+use crate::output::figures::count;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 
@@ -15,7 +15,6 @@ const COLUMNS_MIN: usize = 10;
 
 /// Rates that are kept at most: of shorter intervals the last ones.
 const SAMPLES_MAX: usize = 6000;
-
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PLAIN: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 

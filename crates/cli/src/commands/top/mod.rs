@@ -7,10 +7,10 @@ mod graph;
 mod rows;
 
 use super::status;
-use crate::exit::Failure;
-use crate::figures::{age, duration, several};
-use crate::server_args::ServerArgs;
-use crate::table::{Table, height, named, room};
+use crate::args::server::ServerArgs;
+use crate::output::figures::{age, duration, several};
+use crate::output::table::{Table, height, named, room};
+use crate::process::exit::Failure;
 use clap::Args;
 use graph::History;
 use rows::{Sort, rows};

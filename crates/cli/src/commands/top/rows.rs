@@ -1,6 +1,6 @@
 //! The rows of `weft top`, and their order.
 
-use crate::figures::{bytes, count, duration, percentile, several};
+use crate::output::figures::{bytes, count, duration, percentile, several};
 use clap::ValueEnum;
 use std::cmp::Reverse;
 use weft_endpoint::report::{PathReport, Rates, Report, SubsystemReport};

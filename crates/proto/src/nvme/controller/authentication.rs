@@ -4,7 +4,7 @@
 
 use super::control::ControllerCore;
 use super::fault::{Fault, at, data_from_host, data_to_host};
-use super::io_queue::IoQueue;
+use super::io::queue::IoQueue;
 use crate::nvme::auth::MESSAGE_BYTES_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::fabrics::Security;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::control_event::Next;
+use super::admin::event::Next;
 use super::fault::{Fault, at, data_from_host};
 use super::identity::{CNTLID_MAX, HostIdentity, SubsystemConfig};
 use crate::nvme::cqe::Cqe;

@@ -2,26 +2,38 @@
 //! with them.
 
 use core::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use super::copy_command::COPY_FORMATS;
-use super::features;
-use super::instance::Instance;
-use super::namespace::NamespaceMap;
-use super::support::{ControllerKind, Optional, VERSION, volatile_cache};
-use crate::limits::{
-    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX,
-    CONTROLLER_QUIESCE_MS, CONTROLLERS_MAX, CROSS_RESETS_EXECUTED_MAX, ERROR_ENTRIES_MAX,
-    IO_QUEUES_MAX, KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS,
-    TRANSFER_MAX_BYTES,
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
-use crate::nvme::identify::{ControllerType, IdentifyController};
-use crate::nvme::log_page::TransportType;
-use crate::nvme::sqe::HostMemory;
-use crate::nvme::types::{Cntlid, Id128, Nqn};
-use crate::nvme::wire::{Ascii, NqnField};
+
+use super::{
+    admin::{
+        features,
+        support::{ControllerKind, Optional, VERSION, volatile_cache},
+    },
+    instance::Instance,
+    io::copy_command::COPY_FORMATS,
+    namespace::NamespaceMap,
+};
+use crate::{
+    limits::{
+        ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX,
+        CONTROLLER_QUIESCE_MS, CONTROLLERS_MAX, CROSS_RESETS_EXECUTED_MAX, ERROR_ENTRIES_MAX,
+        IO_QUEUES_MAX, KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX,
+        READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
+    },
+    nvme::{
+        identify::{ControllerType, IdentifyController},
+        log_page::TransportType,
+        sqe::HostMemory,
+        types::{Cntlid, Id128, Nqn},
+        wire::{Ascii, NqnField},
+    },
+};
 
 /// Allocation of controllers to hosts (Base §3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

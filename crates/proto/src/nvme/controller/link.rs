@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+
 use weft_base::lock::Lock;
 
-use super::error_log::{CommandError, ErrorLog};
+use super::admin::error_log::{CommandError, ErrorLog};
 use super::instance::{Instance, Instances};
 use super::statistics::Health;
 use crate::nvme::sqe::HostMemory;

@@ -40,56 +40,41 @@
 //!   pages that are the vendor's (D0h, C1h): it takes a refusal, as long as the status is the
 //!   proper one. It may not enable Namespace Attribute Notices, and then learns of new namespaces
 //!   only when it connects again.
+
 mod access;
-mod admin_slot;
+mod admin;
 mod ana_states;
 mod authentication;
-mod conflict_check;
 mod connect;
 mod control;
-mod control_event;
-mod copy_command;
-mod copy_work;
-mod cross_reset_log;
 mod discovery;
-mod error_log;
-mod events;
 mod fault;
-mod features;
-mod identify_data;
 mod identity;
 mod instance;
-mod io_command;
-mod io_next;
-mod io_queue;
-mod io_slot;
-mod keep_alive;
+mod io;
 mod link;
-mod log_request;
 mod namespace;
-mod notices;
-mod registers;
-mod reservation_command;
 mod revocation;
 mod statistics;
 mod subsystem;
-mod support;
 
+pub use admin::{
+    event::{AbortTicket, ControlEvent, Next, QueueTicket, ReservationTicket},
+    support::ControllerKind,
+};
 pub use ana_states::AnaStates;
 pub use authentication::AuthenticationCommand;
 pub use connect::{
     CONNECT_BYTES, ConnectError, ConnectRefusal, before_connect, connect_names, subsystem_name,
 };
-pub use control::ControllerCore;
-pub use control::cross_reset::CrossReset;
-pub use control_event::{AbortTicket, ControlEvent, Next, QueueTicket, ReservationTicket};
+pub use control::{ControllerCore, cross_reset::CrossReset};
 pub use discovery::{Audience, DiscoveryLog, DiscoveryRecord, TransportAddress};
 pub use identity::{CNTLID_MAX, CameBy, ControllerModel, HostIdentity, Port, SubsystemConfig};
-pub use io_command::{IoRequest, IoRequestKind};
-pub use io_next::{AbortTarget, DeviceOutcome, Half, IoNext};
-pub use io_queue::IoQueue;
-pub use io_queue::reservation::reservation_status;
+pub use io::{
+    command::{IoRequest, IoRequestKind},
+    next::{AbortTarget, DeviceOutcome, Half, IoNext},
+    queue::{IoQueue, reservation::reservation_status},
+};
 pub use namespace::{Namespace, NamespaceError, NamespaceMap, Preferred, Support};
 pub use statistics::{Health, HealthCounts, IoStatistics};
 pub use subsystem::{Connected, Subsystem};
-pub use support::ControllerKind;

@@ -1,28 +1,36 @@
 //! A subsystem: what its controllers share, and who may connect to it. It is for the cold path:
 //! keep it behind a mutex.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use super::ana_states::AnaStates;
-use super::connect::{CONNECT_BYTES, ConnectError, ConnectRefusal, ConnectRequest, assignable};
-use super::control::{ControllerCore, NewController};
-use super::discovery::{DiscoveryLog, DiscoveryRecord};
-use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig};
-use super::instance::{Instance, Instances};
-use super::io_queue::IoQueue;
-use super::link::Link;
-use super::namespace::{Namespace, NamespaceError, NamespaceMap, lists};
-use super::statistics::Health;
-use super::support::ControllerKind;
-use crate::nvme::cqe::Cqe;
-use crate::nvme::deviation::Deviation;
-use crate::nvme::fabrics::{ConnectResponse, FLOW_CONTROL_OFF};
-use crate::nvme::sqe::Sqe;
-use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Cntlid, Nqn, Nsid, Qid};
+use super::{
+    admin::support::ControllerKind,
+    ana_states::AnaStates,
+    connect::{CONNECT_BYTES, ConnectError, ConnectRefusal, ConnectRequest, assignable},
+    control::{ControllerCore, NewController},
+    discovery::{DiscoveryLog, DiscoveryRecord},
+    identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig},
+    instance::{Instance, Instances},
+    io::queue::IoQueue,
+    link::Link,
+    namespace::{Namespace, NamespaceError, NamespaceMap, lists},
+    statistics::Health,
+};
+use crate::nvme::{
+    cqe::Cqe,
+    deviation::Deviation,
+    fabrics::{ConnectResponse, FLOW_CONTROL_OFF},
+    sqe::Sqe,
+    status::Status,
+    types::{Cid, Cntlid, Nqn, Nsid, Qid},
+};
 
 /// A queue that has come to be, and the answer to its Connect.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use super::world::{BLOCKS, Fate, World};
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use weft_io::sim::Rng;
 
 /// A sector goes bad in one of this many steps.

@@ -8,7 +8,7 @@ use crate::mirror::labels::FoundLeg;
 use crate::mirror::record::MirrorRecord;
 use crate::mirror::start::{first_area, first_record};
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use uuid::Uuid;
 
 const WRITE: OpKind = OpKind::Write { fua: false };

@@ -3,7 +3,7 @@
 use super::world::{BLOCKS, REGION, World};
 use crate::mirror::engine::{Halt, Io, IoTarget, LegRole};
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use weft_io::sim::Rng;
 
 const WRITE: OpKind = OpKind::Write { fua: false };

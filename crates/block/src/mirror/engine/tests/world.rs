@@ -9,14 +9,13 @@ use crate::mirror::layout::{AREA_BYTES, HotLimit, UNIT};
 use crate::mirror::record::{Claim, Format, LEGS_MAX, MirrorRecord, RecordSlots};
 use crate::mirror::start::{MirrorStart, decide, first_area};
 use crate::op::{OpKind, Outcome};
-use crate::status::{Status, StatusKind};
+use crate::outcome::status::{Status, StatusKind};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 use weft_io::sim::Rng;
 
 /// The process that has the mirror open.
 pub(super) const OPENER: Uuid = Uuid::from_u128(77);
-
 pub(super) const BLOCK: u32 = 512;
 pub(super) const REGION: u64 = 128;
 pub(super) const BLOCKS: u64 = 3 * REGION;

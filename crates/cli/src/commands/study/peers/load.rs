@@ -4,7 +4,7 @@ use super::super::fio::{self, Fio};
 use super::super::serving::scheme;
 use super::super::watched::WatchedProcesses;
 use super::peer::PeerProgram;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use std::rc::Rc;
 use weft_bench::study::Generator;
 use weft_bench::suite::Through;

@@ -1,7 +1,7 @@
 //! A target of another project: its programs, and how to start it.
 
 use super::device::PeerDevice;
-use crate::commands::study_kernel::step::KernelStep;
+use crate::commands::internal::study_kernel::step::KernelStep;
 use std::net::SocketAddr;
 use std::path::Path;
 use weft_bench::suite::Through;

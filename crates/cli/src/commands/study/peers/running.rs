@@ -5,7 +5,7 @@ use super::super::serving::list;
 use super::device::PeerDevice;
 use super::installed::find;
 use super::peer::{DeviceWish, TargetPlan};
-use crate::commands::study_peer::descendants;
+use crate::commands::internal::study_peer::descendants;
 use crate::limits::PEER_START_S;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{

@@ -7,8 +7,8 @@
 
 use super::ControllerCore;
 use crate::limits::CROSS_RESETS_EXECUTED_MAX;
-use crate::nvme::controller::admin_slot::AdminStage;
-use crate::nvme::controller::control_event::ControlEvent;
+use crate::nvme::controller::admin::event::ControlEvent;
+use crate::nvme::controller::admin::slot::AdminStage;
 use crate::nvme::controller::fault::{Fault, at};
 use crate::nvme::controller::subsystem::Subsystem;
 use crate::nvme::cqe::Cqe;

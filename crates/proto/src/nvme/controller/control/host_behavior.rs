@@ -1,9 +1,9 @@
 //! The feature Host Behavior Support, whose value comes as data (Base 2.1 §5.2.26.1.18).
 
 use super::ControllerCore;
-use crate::nvme::controller::admin_slot::AdminStage;
-use crate::nvme::controller::control_event::Next;
-use crate::nvme::controller::error_log::CommandError;
+use crate::nvme::controller::admin::error_log::CommandError;
+use crate::nvme::controller::admin::event::Next;
+use crate::nvme::controller::admin::slot::AdminStage;
 use crate::nvme::controller::fault::{Fault, at, data_from_host};
 use crate::nvme::copy::HostBehavior;
 use crate::nvme::cqe::Cqe;

@@ -4,7 +4,7 @@ use super::super::peer::{PeerProgram, words};
 use super::initiator::{KernelInitiator, Remote, appeared, place};
 use super::session::KernelGroup;
 use super::steps::KernelSteps;
-use crate::commands::study_kernel::step::KernelStep;
+use crate::commands::internal::study_kernel::step::KernelStep;
 use std::path::Path;
 use weft_bench::suite::Through;
 use weft_endpoint::url::nbd::{NbdPlace, NbdUrl};

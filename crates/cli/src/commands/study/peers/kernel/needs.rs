@@ -3,7 +3,7 @@
 use super::super::installed;
 use super::super::peer::PeerProgram;
 use super::steps::CONFIGFS;
-use crate::commands::study_kernel::modules;
+use crate::commands::internal::study_kernel::modules;
 use std::path::Path;
 use weft_server::attach::run;
 

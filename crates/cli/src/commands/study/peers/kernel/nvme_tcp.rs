@@ -4,7 +4,7 @@ use super::initiator::{KernelInitiator, Remote, appeared, place};
 use super::needs::{KMOD, directories};
 use super::session::KernelGroup;
 use super::steps::KernelSteps;
-use crate::commands::study_kernel::step::KernelStep;
+use crate::commands::internal::study_kernel::step::KernelStep;
 use crate::limits::{PEER_KEEP_ALIVE_S, PEER_OUTAGE_S};
 use std::path::Path;
 use weft_bench::suite::Through;

@@ -4,7 +4,7 @@ use super::super::peer::{PeerProgram, words};
 use super::initiator::{KernelInitiator, Remote, appeared, place};
 use super::session::KernelGroup;
 use super::steps::KernelSteps;
-use crate::commands::study_kernel::step::KernelStep;
+use crate::commands::internal::study_kernel::step::KernelStep;
 use crate::limits::PEER_OUTAGE_S;
 use std::net::IpAddr;
 use std::path::Path;

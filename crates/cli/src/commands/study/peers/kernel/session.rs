@@ -2,13 +2,12 @@
 //! when the study ends.
 
 use super::super::installed::path;
-use crate::commands::study_kernel::step::{KernelStep, Undo};
-use crate::commands::study_kernel::{KernelRequest, Reply};
+use crate::commands::internal::study_kernel::step::{KernelStep, Undo};
+use crate::commands::internal::study_kernel::{KernelRequest, Reply};
 use crate::limits::{KERNEL_END_S, KERNEL_REPLY_S};
 use std::cell::RefCell;
 use std::io::Write;
-use std::os::unix::process::CommandExt as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver};

@@ -1,7 +1,7 @@
 //! Changes of objects of the kernel, in the order in which they are made.
 
-use crate::commands::study_kernel::modules;
-use crate::commands::study_kernel::step::KernelStep;
+use crate::commands::internal::study_kernel::modules;
+use crate::commands::internal::study_kernel::step::KernelStep;
 
 /// The place in which the kernel's targets are configured.
 pub const CONFIGFS: &str = "/sys/kernel/config";

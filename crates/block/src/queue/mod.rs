@@ -1,0 +1,9 @@
+//! Parts of queues that several devices need: slots, waiting, overlaps, divided operations.
+
+pub(super) mod interlock;
+pub mod owners;
+pub(super) mod scatter;
+pub mod slots;
+pub mod spare;
+pub mod split;
+pub mod waiting;
