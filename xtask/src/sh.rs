@@ -121,6 +121,7 @@ pub fn replace(command: &mut Command) -> Result<ExitCode> {
     Err(error).with_context(|| format!("cannot start {}", line(command)))
 }
 
+/// Runs the command, whose exit status becomes this process's.
 #[cfg(not(unix))]
 pub fn replace(command: &mut Command) -> Result<ExitCode> {
     run(command).map(|()| ExitCode::SUCCESS)
