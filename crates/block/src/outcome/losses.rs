@@ -18,8 +18,7 @@ use std::sync::Arc;
 use weft_base::lock::Lock;
 use weft_io::{DriverId, Handle};
 
-/// A device whose queues report the losses of `inner`. One that is in it twice reports once. One
-/// that is in it twice tells once.
+/// A device whose queues report the losses of `inner`. One that is in it twice reports once.
 pub fn report_losses(inner: Device) -> Device {
     Arc::new(LossReporter { inner, owed: Arc::default() })
 }

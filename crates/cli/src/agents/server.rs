@@ -218,14 +218,14 @@ pub struct Strangers(Lock<Waiting>);
 #[derive(Default)]
 struct Waiting {
     all: Vec<Connection>,
-    /// How many came so far.
+    /// The number of connections so far.
     numbered: u64,
 }
 
 struct Connection {
     number: u64,
     peer: SocketAddr,
-    /// What the connections of one host have together.
+    /// The address that all connections of one host share.
     address: IpAddr,
     socket: TcpStream,
     /// Its handshake of TLS is complete.
@@ -322,7 +322,7 @@ mod tests {
         assert!(is_logged(Some(first), after(AGENT_LOG_S + 1)));
     }
 
-    /// Connections of these last numbers of addresses, in this order; what is told of each.
+    /// Admits a connection from each address with these last bytes, and returns the answers.
     fn admitted(all: &Arc<Strangers>, hosts: &[u8]) -> Vec<(Stranger, Option<SocketAddr>)> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

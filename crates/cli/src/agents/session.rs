@@ -219,7 +219,7 @@ struct AtWord {
 impl Gate for AtWord {
     fn opens(&mut self) -> Option<Instant> {
         if !core::mem::replace(&mut self.said_ready, true) {
-            // Nobody listens any more: then the run is being ended, too.
+            // Nobody receives it: the run is about to end as well.
             let _ = self.answers.send(AgentMessage::Ready);
         }
         *self.start.lock()

@@ -146,7 +146,7 @@ const _: () = assert!(CAPTURE_QUEUE_BYTES >= CAPTURE_QUEUE_RECORDS * size_of::<R
 
 // The thread that writes the file of a capture.
 
-/// What the thread has.
+/// The state of the thread.
 struct Writer {
     file: CaptureFile,
     shared: Arc<SharedCapture>,
@@ -308,7 +308,7 @@ const COMMENT: &str = "Captured by weft above TCP and TLS: the headers of IP and
 /// The file.
 struct CaptureFile {
     file: File,
-    /// What is not written yet.
+    /// Bytes that are not written yet.
     pending: Vec<u8>,
     bytes: u64,
     max: u64,

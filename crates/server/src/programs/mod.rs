@@ -146,7 +146,7 @@ mod tests {
                     if [
                         "process::Command;",
                         "process::Command::",
-                        "process::{Command,",
+                        "process::{Command",
                         "process::{Child, Command",
                     ]
                     .iter()
@@ -160,16 +160,17 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        for part in
-            ["cli", "server", "endpoint", "bench", "block", "group", "io", "proto", "tls", "ceph"]
-        {
-            look(
-                &Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(part).join("src"),
-                &mut found,
-            );
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for part in std::fs::read_dir(crates).unwrap() {
+            let part = part.unwrap();
+            // They are never shipped.
+            if !["sim", "testing"].iter().any(|name| part.file_name() == *name) {
+                look(&part.path().join("src"), &mut found);
+            }
         }
         found.retain(|name| !name.ends_with("/tests.rs"));
-        assert_eq!(found, ["programs/mod.rs", "fuse/helper.rs"]);
+        found.sort();
+        assert_eq!(found, ["fuse/helper.rs", "programs/mod.rs"]);
         let helper = include_str!("../../../io/src/fuse/helper.rs");
         assert_eq!(helper.matches("Command::new(").count(), helper.matches(".env_clear()").count());
     }

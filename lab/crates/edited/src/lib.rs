@@ -11,6 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result};
@@ -71,6 +72,17 @@ pub fn copy(name: &str, changed: &Texts, target: Target) -> Result<PathBuf> {
         fs::remove_file(to.join(path)).with_context(|| format!("cannot remove {path}"))?;
     }
     Ok(to)
+}
+
+/// Cargo in a copy.
+pub fn cargo(subcommand: &str, copy: &Path, target: Target) -> Result<Command> {
+    let directory = match target {
+        Target::Shared => fs::canonicalize(sh::target_dir())?,
+        Target::Own => copy.join("target"),
+    };
+    let mut command = sh::cargo(subcommand);
+    command.current_dir(copy).env("CARGO_TARGET_DIR", directory);
+    Ok(command)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

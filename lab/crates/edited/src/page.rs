@@ -76,7 +76,7 @@ mod tests {
     use xtask::sh;
 
     use super::*;
-    use crate::{Target, copy, sources};
+    use crate::{Target, cargo, copy, sources};
 
     /// The sources with the examples of both pages.
     fn with_examples() -> Texts {
@@ -113,9 +113,7 @@ mod tests {
     fn examples_work() {
         let copy = copy("tutorials", &with_examples(), Target::Shared).unwrap();
         let run = |subcommand, args: &[&str]| {
-            let target = fs::canonicalize(sh::target_dir()).unwrap();
-            let mut command = sh::cargo(subcommand);
-            command.current_dir(&copy).env("CARGO_TARGET_DIR", target);
+            let mut command = cargo(subcommand, &copy, Target::Shared).unwrap();
             sh::run(command.args(["--offline"]).args(args)).unwrap();
         };
         run("test", &["-p", "weft-target", "--lib", "--", "export::example"]);

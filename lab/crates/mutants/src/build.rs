@@ -10,7 +10,6 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use lab_edited::{Target, Texts};
 use serde_json::Value;
-use xtask::sh;
 
 use super::{
     draw::{plant, take},
@@ -31,11 +30,10 @@ pub struct Built {
 }
 
 /// Cargo in the copy, with a target directory of its own: the tests start its programs.
-pub fn cargo(subcommand: &str, copy: &Path) -> Command {
-    let mut command = sh::cargo(subcommand);
-    command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"));
+pub fn cargo(subcommand: &str, copy: &Path) -> Result<Command> {
+    let mut command = lab_edited::cargo(subcommand, copy, Target::Own)?;
     command.args(["--locked", "--message-format=json"]).stderr(Stdio::inherit());
-    command
+    Ok(command)
 }
 
 /// Draws, compiles and drops until `count` mutants compile.
@@ -49,7 +47,7 @@ pub fn build(sources: &Texts, row: Vec<Candidate>, count: usize) -> Result<Built
         let present: Vec<_> = numbered.filter(|(number, _)| !dropped.contains(number)).collect();
         let copy = lab_edited::copy(COPY, &plant(sources, &present)?, Target::Own)?;
         let crates: BTreeSet<String> = present.iter().map(|(_, one)| package(&one.path)).collect();
-        let mut check = cargo("check", &copy);
+        let mut check = cargo("check", &copy)?;
         check.arg("--keep-going").args(crates.iter().flat_map(|name| ["--package", name]));
         let faults = faults(&messages(&mut check)?, &present)?;
         println!("{} mutants, of which {} do not compile", present.len(), faults.len());

@@ -86,7 +86,7 @@ impl Users {
 
 /// Builds the tests of all crates.
 pub fn build(copy: &Path) -> Result<Vec<Program>> {
-    let mut command = cargo("test", copy);
+    let mut command = cargo("test", copy)?;
     command.args(["--no-run", "--workspace"]);
     command.args(LEFT_OUT.iter().flat_map(|name| ["--exclude", name]));
     let messages = messages(&mut command)?;

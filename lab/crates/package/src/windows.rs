@@ -13,7 +13,11 @@ use lab_windows::{
     setup::prepare,
     toolchain::{TARGET, built, cargo},
 };
-use xtask::{VERSION, built::FULL, sh, sh::Missing};
+use xtask::{
+    VERSION,
+    built::FULL,
+    sh::{self, Missing},
+};
 
 use super::{archive, notices};
 

@@ -184,7 +184,7 @@ struct KeyOption {
     short: Option<char>,
     /// The option that names a file instead.
     instead: &'static str,
-    /// Whether a value is a key, and not a name for one.
+    /// Returns whether a value is a key, and no name of one.
     is_key: fn(&str) -> bool,
 }
 
@@ -238,7 +238,7 @@ pub fn in_files(words: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 impl KeyOption {
-    /// Whether a word is this option; with the value, if that is in the same word.
+    /// Returns `Some` if a word is this option, with the value if that is in the same word.
     fn value_in<'a>(&self, word: &'a str) -> Option<Option<&'a str>> {
         if let Some(long) = word.strip_prefix("--") {
             let (name, value) =

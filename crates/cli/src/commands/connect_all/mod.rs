@@ -184,7 +184,7 @@ impl ConnectAllArgs {
 /// A subsystem with all its addresses, and its namespaces, of which each becomes a connection.
 struct FoundSubsystem<'a> {
     nqn: Nqn,
-    /// Where it is, the first that was told first.
+    /// Its addresses, in the order in which they were reported.
     urls: Vec<NvmeUrl>,
     /// With whose options it is connected to.
     line: &'a DiscoveryLine,

@@ -216,7 +216,7 @@ impl Requests {
 // The environment of the server, in addition to its configuration.
 
 impl ServeArgs {
-    /// What the server is given.
+    /// The environment of the server.
     fn environment(
         &self,
         desired: &Desired,

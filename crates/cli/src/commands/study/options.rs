@@ -307,7 +307,7 @@ fn is_same(one: &str, other: &str) -> bool {
 
 // The files of a report, and the table on the terminal.
 
-/// Where the files go, and which.
+/// The files to write, and their places.
 #[derive(Args, Debug)]
 pub struct Publishing {
     /// Directory for report.html and results.json

@@ -346,7 +346,7 @@ impl<E: StreamEngine> StreamPump<E> {
 
 // Progress of a peer in each direction, and the time by which it has to make more.
 
-/// What a peer moves in one direction, and by when it has to move more.
+/// Progress of a peer in one direction, and the time by which it has to make more.
 #[derive(Default)]
 struct Progress {
     bytes: u64,
