@@ -3,16 +3,21 @@
 //! Nobody understands one file of such a cycle without the others. A cycle within a directory is a
 //! room to be entered as a whole, such as a type whose functions stand in several files. One that
 //! spans directories leaves no room that can be entered alone. `cycles.txt` says for each crate how
-//! many cycles it has (sets of files of which each reaches each other), and how many directories
-//! they span beyond one each. Neither may grow; lower the numbers when you break a cycle.
+//! many files are in cycles (sets of files of which each reaches each other), and how many
+//! directories these span beyond one each. Neither may grow; lower the numbers when you break a
+//! cycle. No cycle has more than four files. To break one, declare the parts of a type's state in
+//! the file of the type: private there, they are visible to the files below it.
 //! `cargo test -p structure --test structure cycles::shown -- --ignored --nocapture` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{demand, files, imports};
 
-/// For each crate: its cycles, and the directories that they span beyond one each.
+/// For each crate: the files in cycles, and the directories that these span beyond one each.
 const CYCLES: &str = include_str!("cycles.txt");
+
+/// Files of a cycle, at most.
+const FILES_MAX: usize = 4;
 
 /// Files, and what they use.
 type Uses = BTreeMap<String, BTreeSet<String>>;
@@ -56,7 +61,7 @@ fn of_all() -> BTreeMap<String, BTreeSet<Vec<String>>> {
         .collect()
 }
 
-/// How many cycles there are, and how many directories they span beyond one each.
+/// How many files are in cycles, and how many directories these span beyond one each.
 fn counts(cycles: &BTreeSet<Vec<String>>) -> (usize, usize) {
     let directory = |file: &str| file.rsplit_once('/').map(|(directory, _)| directory.to_owned());
     let spanned = |cycle: &Vec<String>| {
@@ -72,7 +77,7 @@ fn counts(cycles: &BTreeSet<Vec<String>>) -> (usize, usize) {
         }
         all.len()
     };
-    (cycles.len(), cycles.iter().map(|cycle| spanned(cycle) - 1).sum())
+    (cycles.iter().map(Vec::len).sum(), cycles.iter().map(|cycle| spanned(cycle) - 1).sum())
 }
 
 /// What `cycles.txt` tolerates.
@@ -99,10 +104,14 @@ fn files_that_use_each_other_do_not_grow_in_number() {
         let (most, most_spanned) = tolerated.get(short).copied().unwrap_or_default();
         if many > most || spanned > most_spanned {
             faults.push(format!(
-                "{name}: {many} cycles over {spanned} directories more; allowed: {most}, {most_spanned}"
+                "{name}: {many} files in cycles, over {spanned} directories more; allowed: {most}, {most_spanned}"
             ));
             faults.extend(cycles.iter().map(|cycle| format!("  {}", cycle.join(" "))));
         }
+        let long = cycles.iter().filter(|cycle| cycle.len() > FILES_MAX);
+        faults.extend(long.map(|cycle| {
+            format!("{name}: a cycle of {}, at most {FILES_MAX}: {}", cycle.len(), cycle.join(" "))
+        }));
     }
     demand("files that use each other: move what both need into a file below both", faults);
 }
@@ -112,14 +121,15 @@ fn files_that_use_each_other_do_not_grow_in_number() {
 fn shown() {
     for (name, cycles) in of_all() {
         let (many, spanned) = counts(&cycles);
-        let files: usize = cycles.iter().map(Vec::len).sum();
-        println!("{name} {many} {spanned} ({files} files)");
-        let uses = imports::of_crate(&format!("{name}/src"));
+        println!("{name} {many} {spanned}");
+        let uses = imports::named_of_crate(&format!("{name}/src"));
         for cycle in &cycles {
             println!("  cycle of {}", cycle.len());
             for file in cycle {
-                let used: Vec<_> = uses[file].iter().filter(|used| cycle.contains(used)).collect();
-                println!("    {file} -> {used:?}");
+                println!("    {file}");
+                for (used, names) in uses[file].iter().filter(|(used, _)| cycle.contains(used)) {
+                    println!("      {used} {names:?}");
+                }
             }
         }
     }

@@ -65,8 +65,8 @@ impl Reader<'_> {
     }
 
     fn path(&mut self, path: Vec<String>) {
-        // The `self` of a method.
-        if matches!(&path[..], [only] if only == "self") {
+        // The `self` of a method, or the reach of a `pub(super)` in a macro.
+        if matches!(&path[..], [only] if only == "self" || only == "super") {
             return;
         }
         let names = self.of.names.entry(self.file.clone()).or_default();
@@ -156,9 +156,18 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 }
 
-/// Returns whether a module is `#[cfg(test)]`.
+/// Returns whether a module is `#[cfg(test)]`, or that and more.
 fn is_of_tests(item: &ItemMod) -> bool {
-    item.attrs.iter().any(|attribute| is_cfg(attribute, "test"))
+    let is = |attribute| is_cfg(attribute, "test") || is_cfg_all(attribute, "test");
+    item.attrs.iter().any(is)
+}
+
+/// Returns whether an attribute is `#[cfg(all(of, …))]`.
+fn is_cfg_all(attribute: &Attribute, of: &str) -> bool {
+    match &attribute.meta {
+        Meta::List(list) => list.tokens.to_string().starts_with(&format!("all ({of} ,")),
+        _ => false,
+    }
 }
 
 fn is_cfg(attribute: &Attribute, of: &str) -> bool {
@@ -247,19 +256,22 @@ impl Crate {
         self.modules.get(module).is_some_and(|content| content.items.contains(name))
     }
 
-    /// The files that a file uses.
-    fn uses(&self, file: &str) -> BTreeSet<String> {
+    /// The files that a file uses, and by which names.
+    fn uses(&self, file: &str) -> BTreeMap<String, BTreeSet<String>> {
         let names = self.names.get(file);
         let own = |name: &String| names.is_some_and(|names| names.contains(name));
-        self.mentions
-            .get(file)
-            .into_iter()
-            .flatten()
-            .filter(|mention| mention.reexported.as_ref().is_none_or(own))
-            .filter_map(|mention| self.resolve(&mention.module, &mention.path, REEXPORTS))
-            .map(|module| self.modules[&module].file.clone())
-            .filter(|used| used != file)
-            .collect()
+        let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
+        for mention in self.mentions.get(file).into_iter().flatten() {
+            if !mention.reexported.as_ref().is_none_or(own) {
+                continue;
+            }
+            let module = self.resolve(&mention.module, &mention.path, REEXPORTS);
+            let used = module.map(|module| self.modules[&module].file.clone());
+            if let Some(used) = used.filter(|used| used != file) {
+                uses.entry(used).or_default().extend(mention.path.last().cloned());
+            }
+        }
+        uses
     }
 }
 
@@ -273,11 +285,17 @@ fn module_of(inner: &str, has_library: bool) -> Module {
     path.strip_suffix("/mod").unwrap_or(path).split('/').map(str::to_owned).collect()
 }
 
-/// Each file of a crate with the files that it uses.
-pub fn of_crate(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// Each file of a crate with the files that it uses, and by which names.
+pub fn named_of_crate(directory: &str) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     let of = Crate::read(directory);
     let files: BTreeSet<_> = of.modules.values().map(|content| content.file.clone()).collect();
     files.into_iter().map(|file| (file.clone(), of.uses(&file))).collect()
+}
+
+/// Each file of a crate with the files that it uses.
+pub fn of_crate(directory: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let named = named_of_crate(directory);
+    named.into_iter().map(|(file, uses)| (file, uses.into_keys().collect())).collect()
 }
 
 #[test]
@@ -290,7 +308,7 @@ fn follows_reexports_and_does_not_count_them() {
         "pub(in crate::b) struct Item; #[cfg(test)] mod tests { use crate::b::make; }",
     );
     of.add("b", vec!["b".to_owned()], "mod inner { use super::super::Item; } pub fn make() {}");
-    let uses = |file: &str| of.uses(file).into_iter().collect::<Vec<_>>();
+    let uses = |file: &str| of.uses(file).into_keys().collect::<Vec<_>>();
     assert_eq!(uses("lib"), ["b"]);
     assert_eq!(uses("b"), ["a"]);
     assert!(uses("a").is_empty());

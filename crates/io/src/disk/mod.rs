@@ -22,8 +22,8 @@ mod threads;
 mod uring;
 
 pub use mode::DiskMode;
-pub use op::{DiskDone, DiskKind, DiskOp, OpenFile};
-pub use service::{DiskBackend, DiskFile, DiskService};
+pub use op::{DiskDone, DiskKind, DiskOp};
+pub use service::{DiskBackend, DiskFile, DiskService, OpenFile};
 pub use threads::{can_discard, make_sparse};
 
 use crate::event_loop::Handle;

@@ -1,11 +1,7 @@
-//! Operations on files, and files as seen by a backend.
+//! Operations on files.
 
-use crate::event_loop::{DriverId, Handle};
 use crate::segment::{Segments, total_len};
-use core::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 /// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,85 +68,4 @@ pub struct DiskDone {
     pub op: DiskOp,
     /// The outcome.
     pub result: io::Result<()>,
-}
-
-/// A file that a driver has opened on a loop, as seen by backends.
-pub struct OpenFile {
-    file: Arc<File>,
-    owner: Cell<DriverId>,
-    done: RefCell<Vec<DiskDone>>,
-    /// Accepted and not yet reaped.
-    in_flight: Cell<usize>,
-    /// An operation was returned because there was no room.
-    wants_room: Cell<bool>,
-    closed: Cell<bool>,
-}
-
-impl OpenFile {
-    pub(super) fn new(file: Arc<File>, owner: DriverId) -> Self {
-        Self {
-            file,
-            owner: Cell::new(owner),
-            done: RefCell::default(),
-            in_flight: Cell::new(0),
-            wants_room: Cell::new(false),
-            closed: Cell::new(false),
-        }
-    }
-
-    /// The file.
-    pub fn file(&self) -> &Arc<File> {
-        &self.file
-    }
-
-    /// The driver to wake.
-    pub fn owner(&self) -> DriverId {
-        self.owner.get()
-    }
-
-    /// Returns whether nothing waits for completions.
-    pub fn is_closed(&self) -> bool {
-        self.closed.get()
-    }
-
-    /// Completes an operation: wakes the owner, or frees the memory if nothing waits.
-    pub fn complete(&self, on: &Handle, op: DiskOp, result: io::Result<()>) {
-        on.counters().disk_completions.add(1);
-        if self.closed.get() {
-            return;
-        }
-        self.done.borrow_mut().push(DiskDone { op, result });
-        on.wake(self.owner.get());
-    }
-
-    pub(super) fn set_owner(&self, owner: DriverId) {
-        self.owner.set(owner);
-    }
-
-    pub(super) fn taken(&self) {
-        self.in_flight.set(self.in_flight.get() + 1);
-    }
-
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.get()
-    }
-
-    pub(super) fn want_room(&self) {
-        self.wants_room.set(true);
-    }
-
-    /// Returns completed operations, and whether the owner waits for room.
-    pub(super) fn reap(&self, done: &mut Vec<DiskDone>) -> bool {
-        let mut completed = self.done.borrow_mut();
-        let made_room = !completed.is_empty();
-        self.in_flight.set(self.in_flight.get() - completed.len());
-        done.append(&mut completed);
-        made_room && self.wants_room.take()
-    }
-
-    pub(super) fn close(&self) {
-        self.closed.set(true);
-        let unclaimed = self.done.take();
-        drop(unclaimed);
-    }
 }

@@ -18,7 +18,6 @@ mod handle;
 #[cfg(all(test, feature = "loom"))]
 mod model;
 mod registrar;
-mod remote;
 mod run;
 mod sleep;
 mod system;
@@ -28,9 +27,8 @@ mod waiting;
 pub use backend::Backend;
 pub use config::LoopConfig;
 pub use driver::{Activity, DriverId};
-pub use handle::{Driver, Handle, TimerSlot};
+pub use handle::{Driver, Handle, RemoteLoop, TimerSlot};
 pub use registrar::{Ready, Registrar, RegistryRef};
-pub use remote::RemoteLoop;
 pub use run::{Loop, spawn};
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use super::backend::Backend;
 use super::config::LoopConfig;
 use super::driver::Activity;
-use super::handle::{Core, Driver, Handle};
+use super::handle::{Core, Driver, Handle, RemoteLoop};
 use super::registrar::Ready;
-use super::remote::RemoteLoop;
 use super::system::System;
 use super::waiting::Waiting;
 use crate::buf::Pool;

@@ -1,9 +1,8 @@
 //! One chunk, locked: copying, lending, and the change of frames.
 
-use super::frames::NO_FRAME;
-use super::lender::Lender;
-use super::views::{Frame, Lent};
-use super::{CHUNK_BYTES, Region};
+use super::Region;
+use super::frames::{CHUNK_BYTES, NO_FRAME};
+use super::lending::{Frame, Lender, Lent};
 use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
 use std::rc::Rc;
 

@@ -4,10 +4,13 @@
 //! at most S. A frame that is not free is a chunk's, is out as a spare, or has lost its chunk and
 //! still has views; so a chunk that has no frame, or one with views, finds a free one.
 
-use super::CHUNK_BYTES;
+use super::addresses::HUGE_PAGE_BYTES;
 use super::memory::{self, Memory};
 use crate::sync::{AtomicU8, AtomicU32, Lock, Ordering, Watched};
 use std::io;
+
+/// The bytes that one lock covers, and the largest block that is never torn.
+pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// A chunk's word when it has no frame.
 pub(super) const NO_FRAME: u32 = 0;
@@ -19,7 +22,7 @@ pub(super) const CHUNKS_MAX: usize = 1 << 30;
 const RETIRED: u32 = 1 << 31;
 
 /// Frames that share one huge page; memory goes back to the system in these.
-const GROUP: u32 = (memory::HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
+const GROUP: u32 = (HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
 
 /// Short reads of a chunk that are copied after a write had to move it away from a view: so that
 /// such a move, which copies the chunk, costs no more than about a kilobyte a read.
@@ -179,7 +182,7 @@ impl Frames {
                 .for_each(|frame| self.watched(frame).write());
             // SAFETY: whole pages, as a group is as long as and aligned to a huge page. All its
             // frames are free, and stay so as long as we hold the list.
-            let clean = unsafe { memory::discard(start, memory::HUGE_PAGE_BYTES) };
+            let clean = unsafe { memory::discard(start, HUGE_PAGE_BYTES) };
             free.dirty[group] = !clean;
         }
     }

@@ -1,12 +1,9 @@
 //! Memory from the system for a region: zeroed, taken up as it is touched, in huge pages where
 //! there are some.
 
-use super::addresses;
+use super::addresses::{self, HUGE_PAGE_BYTES};
 use core::ops::Range;
 use std::io;
-
-/// Bytes of a huge page; regions start at a multiple of it.
-pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Memory that lives as long as this value. Users of the pointer must prevent data races.
 pub(super) struct Memory {

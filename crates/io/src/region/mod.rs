@@ -27,19 +27,15 @@ use std::io;
 pub(crate) mod addresses;
 mod chunk;
 mod frames;
-mod lender;
+pub(crate) mod lending;
 mod memory;
 mod pages;
-mod views;
 
 use chunk::Chunk;
+pub use frames::CHUNK_BYTES;
 use frames::{Frames, NO_FRAME};
-pub use lender::Lender;
+pub use lending::{Frame, Lender, Lent};
 pub use pages::Pages;
-pub use views::{Frame, Lent};
-
-/// The bytes that one lock covers, and the largest block that is never torn.
-pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// Shared memory, initially zero. Offsets and lengths are in bytes.
 ///

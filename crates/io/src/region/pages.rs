@@ -55,7 +55,7 @@ mod tests {
     fn pages_are_zero_and_keep_what_is_written() {
         let mut pages = Pages::new((4 << 20) + 5).unwrap();
         assert!(pages.iter().all(|&byte| byte == 0));
-        assert_eq!(pages.as_ptr() as usize % super::super::memory::HUGE_PAGE_BYTES, 0);
+        assert_eq!(pages.as_ptr() as usize % super::super::addresses::HUGE_PAGE_BYTES, 0);
         pages.prefetch(pages.len() - 1, 4096);
         let last = pages.len() - 1;
         pages[last] = 7;

@@ -1,9 +1,7 @@
 //! The memory of one operation, given to several: in parts, or the same bytes to all.
 
-use super::{Segment, Segments};
-use core::ops::{Deref, DerefMut};
+use super::{Memory, Piece, Segment, SegmentPart, Segments};
 use core::ptr::NonNull;
-use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Keeps the memory of an operation while others hold parts of it, and returns it when all parts
@@ -16,20 +14,6 @@ use std::rc::Rc;
 pub struct Divided {
     memory: Rc<Memory>,
     given: Given,
-}
-
-#[derive(Default)]
-struct Memory {
-    segments: Segments,
-    /// Where the segments lie, in order.
-    pieces: SmallVec<[Piece; 1]>,
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    start: NonNull<u8>,
-    len: usize,
-    writable: bool,
 }
 
 /// Part for others.
@@ -140,50 +124,6 @@ impl Divided {
         memory.pieces.clear();
         self.given = Given::Nothing;
         Some(core::mem::take(&mut memory.segments))
-    }
-}
-
-/// A part of the memory that a [`Divided`] keeps.
-pub struct SegmentPart {
-    start: NonNull<u8>,
-    len: usize,
-    writable: bool,
-    of: Rc<Memory>,
-}
-
-impl SegmentPart {
-    /// Returns whether it is writable.
-    pub fn is_writable(&self) -> bool {
-        self.writable
-    }
-}
-
-impl Deref for SegmentPart {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes of a segment that `of` keeps, and does not touch
-        // meanwhile. They are in no other part that is writable: a part that was cut is the only
-        // one with its bytes, and nobody writes to those that are shared.
-        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl DerefMut for SegmentPart {
-    /// # Panics
-    /// If the memory is shared or read-only.
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        assert!(self.writable, "memory that is shared is only read");
-        // SAFETY: as in `deref`; it was cut, so no other part has these bytes, it came from an
-        // exclusive borrow, and `self` is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl core::fmt::Debug for SegmentPart {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Part({} of {} bytes)", self.len, super::total_len(&self.of.segments))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::buf::Buf;
 use crate::region::{Frame, Lent};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-pub use divide::{Divided, SegmentPart};
+pub use divide::Divided;
 pub(crate) use on_thread::OnThread;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -251,6 +251,65 @@ impl Drop for ForeignMemory {
 impl core::fmt::Debug for ForeignMemory {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Foreign({} bytes)", self.len)
+    }
+}
+
+/// Memory of an operation of which others hold parts ([`Divided`]).
+#[derive(Default)]
+struct Memory {
+    segments: Segments,
+    /// Where the segments lie, in order.
+    pieces: SmallVec<[Piece; 1]>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    start: NonNull<u8>,
+    len: usize,
+    writable: bool,
+}
+
+/// A part of the memory that a [`Divided`] keeps.
+pub struct SegmentPart {
+    start: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    of: Rc<Memory>,
+}
+
+impl SegmentPart {
+    /// Returns whether it is writable.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Deref for SegmentPart {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes of a segment that `of` keeps, and does not touch
+        // meanwhile. They are in no other part that is writable: a part that was cut is the only
+        // one with its bytes, and nobody writes to those that are shared.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for SegmentPart {
+    /// # Panics
+    /// If the memory is shared or read-only.
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        assert!(self.writable, "memory that is shared is only read");
+        // SAFETY: as in `deref`; it was cut, so no other part has these bytes, it came from an
+        // exclusive borrow, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl core::fmt::Debug for SegmentPart {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Part({} of {} bytes)", self.len, total_len(&self.of.segments))
     }
 }
 

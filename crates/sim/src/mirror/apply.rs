@@ -1,25 +1,14 @@
 //! Carries out what goes wrong, and ends it again.
 
-use super::Run;
 use super::faults::{Fault, stall_max};
+use super::{End, Run};
 use crate::faults::fraction;
 use crate::holds;
 use crate::store::Behaviour;
 use core::time::Duration;
 use weft_block::Presence;
 use weft_io::Time;
-use weft_io::sim::{Cut, HostId};
-
-/// The end of something that goes wrong.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum End {
-    Partition(HostId),
-    /// The process of a leg starts again.
-    Start(usize),
-    Disk(usize),
-    /// Nothing is held back any more.
-    Pause,
-}
+use weft_io::sim::Cut;
 
 /// How long a fault waits at most for what it is to follow.
 const AWAIT: Duration = Duration::from_secs(3);

@@ -1,6 +1,5 @@
 //! Faults in a run of a mirror and their times: drawn from the seed before the run begins.
 
-use super::lost_leg::LostLeg;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::fmt;
@@ -53,6 +52,17 @@ pub(super) enum Fault {
     Together { which: u64, ended: u64, away: Duration, is_overtaken: bool },
     /// Somebody else opens the mirror.
     Stranger,
+}
+
+/// A leg is lost, and then everything else ([`super::lost_leg`]).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LostLeg {
+    /// The leg that is lost.
+    pub(super) which: u64,
+    /// After how many operations that end everything else does.
+    pub(super) ended: u64,
+    /// How long the lost leg is away, and the others.
+    pub(super) away: [Duration; 2],
 }
 
 impl fmt::Display for Fault {

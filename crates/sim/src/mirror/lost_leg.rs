@@ -7,9 +7,8 @@
 //! Disks are slow during that, so that many steps of the mirror are under way when everything ends.
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
-use super::Run;
-use super::apply::End;
-use super::faults::Fault;
+use super::faults::{Fault, LostLeg};
+use super::{End, Run};
 use crate::config::Config;
 use crate::faults::fraction;
 use crate::store::Behaviour;
@@ -24,17 +23,6 @@ const TIMES_MAX: u64 = 3;
 
 /// How long an operation of a disk takes meanwhile, at least and at most.
 const DELAY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(30));
-
-/// What is to happen.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LostLeg {
-    /// The leg that is lost.
-    which: u64,
-    /// After how many operations that end everything else does.
-    ended: u64,
-    /// How long the lost leg is away, and the others.
-    away: [Duration; 2],
-}
 
 /// When it happens in the run of a seed.
 pub(super) fn drawn(seed: u64, config: &Config) -> Vec<(Duration, Fault)> {

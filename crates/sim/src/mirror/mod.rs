@@ -18,15 +18,14 @@ mod lost_leg;
 mod owner;
 mod power;
 mod sectors;
+mod setup;
 
-use crate::config::{Config, SimProtocol};
-use crate::every_run::{QUIET, STANDSTILL, SimReport, TICK, network, options, seeded};
-use crate::holds;
+use crate::config::Config;
+use crate::every_run::{QUIET, STANDSTILL, SimReport, TICK};
 use crate::journal::SimJournal;
 use crate::oracle::Oracle;
-use crate::scene::Scene;
-use crate::serving::{ServedContents, ServingHost};
-use crate::wanted::{Transport, Wanted};
+use crate::serving::ServingHost;
+use crate::wanted::Wanted;
 use core::cell::RefCell;
 use core::time::Duration;
 use disks::Disks;
@@ -34,14 +33,33 @@ use faults::Fault;
 use owner::{Owner, Stranger, What};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
-use weft_block::{BlockDevice, Presence};
+use weft_block::Presence;
 use weft_io::Time;
-use weft_io::sim::{Rng, World};
+use weft_io::sim::{HostId, Rng, World};
 
 /// How long it takes at most until legs are equal when nothing goes wrong any more: what an unclean
 /// end leaves is settled after three keep alive timeouts and the quiesce time.
 const EQUAL: Duration = Duration::from_secs(120);
+
+/// The end of something that goes wrong.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Partition(HostId),
+    /// The process of a leg starts again.
+    Start(usize),
+    Disk(usize),
+    /// Nothing is held back any more.
+    Pause,
+}
+
+/// A block that goes bad.
+#[derive(Debug)]
+struct Sector {
+    at: Time,
+    lba: u64,
+    /// On which leg; `None`: on all of them.
+    leg: Option<u64>,
+}
 
 struct Run {
     config: Config,
@@ -55,9 +73,9 @@ struct Run {
     what: What,
     planned: VecDeque<(Time, Fault)>,
     /// Sectors that go bad.
-    sectors: VecDeque<sectors::Sector>,
+    sectors: VecDeque<Sector>,
     /// What ends again, and when.
-    ending: Vec<(Time, apply::End)>,
+    ending: Vec<(Time, End)>,
     /// The state file is lost before it starts again.
     loses_state: bool,
     rng: Rng,
@@ -81,62 +99,6 @@ pub fn run(seed: u64, wanted: Wanted, journal: &SimJournal) -> SimReport {
 }
 
 impl Run {
-    fn new(seed: u64, wanted: Wanted, journal: &SimJournal) -> Self {
-        let mut rng = seeded(seed);
-        let (_, mut choices) = Scene::of(seed, wanted.scene);
-        let (transport, _) = Transport::of(seed, wanted.transport);
-        let mut config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
-        holds::shape(seed, &mut config);
-        let mut planned = faults::drawn(&config, &mut rng);
-        planned.extend(lost_leg::drawn(seed, &config));
-        planned.extend(late_writes::drawn(seed, &config));
-        planned.extend(power::drawn(seed, &config));
-        planned.sort_by_key(|(at, _)| *at);
-        let net = network(&mut rng);
-        let mut world = World::with_net(rng.bits(), net);
-        journal.follow(&mut world);
-        let disks = Disks::new(&config, &mut rng);
-        let units = (config.blocks() * config.units()) as usize;
-        let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
-        let targets = targets(&config, &disks, &mut world, journal, &mut rng);
-        let what = What {
-            legs: targets.iter().map(ServingHost::url).collect(),
-            state: disks.state.clone(),
-            options: options(&config, config.protocol, config.quiesce),
-        };
-        let mut owner = Owner::new(&mut world, &config, what.clone(), &oracle, journal, rng.fork());
-        owner.start(&mut world, journal);
-        Self {
-            stranger: Stranger::new(&mut world),
-            memory: Memory::new(config.targets),
-            planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
-            sectors: sectors::drawn(seed, &config),
-            ending: Vec::new(),
-            loses_state: false,
-            journal: journal.clone(),
-            config,
-            world,
-            disks,
-            oracle,
-            targets,
-            owner,
-            what,
-            rng,
-        }
-    }
-
-    fn setup(&self) -> String {
-        let state = if self.disks.state.is_some() { "with" } else { "without" };
-        let legs: Vec<&str> =
-            self.what.legs.iter().filter_map(|url| url.split(':').next()).collect();
-        format!(
-            "{}; legs by {}, {} needed, {state} a state file",
-            self.config,
-            legs.join(", "),
-            self.disks.min_legs
-        )
-    }
-
     fn whole(&mut self) {
         let trouble = Time::ZERO + self.config.trouble;
         self.phase(trouble, |_| false);
@@ -279,25 +241,6 @@ impl Run {
                 .then(|| format!("{drivers} drivers and {bytes} bytes of memory at the owner"))
         })
     }
-}
-
-/// Targets with a disk each, by protocols that may differ.
-fn targets(
-    config: &Config,
-    disks: &Disks,
-    world: &mut World,
-    journal: &SimJournal,
-    rng: &mut Rng,
-) -> Vec<ServingHost> {
-    let start = |(n, store): (usize, &Arc<crate::store::BlockStore>)| {
-        let protocol = if rng.one_in(4) { SimProtocol::Iscsi } else { config.protocol };
-        let served = ServedContents::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
-        let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
-        let mut target = ServingHost::new(world, &name, &ip, protocol, served, config, rng.bits());
-        target.start(world, journal);
-        target
-    };
-    disks.stores.iter().enumerate().map(start).collect()
 }
 
 /// Legs that have forgotten something that the mirror does not know yet: those that lost their

@@ -9,9 +9,8 @@
 //!
 //! Which seeds do this, and when, depends on nothing else that a seed chooses.
 
-use super::Run;
-use super::apply::End;
 use super::faults::Fault;
+use super::{End, Run};
 use crate::config::Config;
 use crate::faults::fraction;
 use crate::store::Behaviour;

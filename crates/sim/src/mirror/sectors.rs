@@ -1,7 +1,7 @@
 //! Sectors of legs that go bad in a run and stay so until they are written, on one leg or on all of
 //! them: drawn by a generator of their own.
 
-use super::Run;
+use super::{Run, Sector};
 use crate::config::Config;
 use crate::faults::fraction;
 use std::collections::VecDeque;
@@ -10,15 +10,6 @@ use weft_io::sim::Rng;
 
 /// So few that a mirror remembers all of them, in whatever parts they are written again.
 const SECTORS_MAX: u64 = 4;
-
-/// A block that goes bad.
-#[derive(Debug)]
-pub(super) struct Sector {
-    at: Time,
-    lba: u64,
-    /// On which leg; `None`: on all of them.
-    leg: Option<u64>,
-}
 
 /// In one of three runs, in order of time.
 pub(super) fn drawn(seed: u64, config: &Config) -> VecDeque<Sector> {

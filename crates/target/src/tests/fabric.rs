@@ -4,8 +4,8 @@
 
 use super::target_end::TargetEnd;
 use crate::export::nvme::connection::NvmeConnection;
+use crate::export::nvme::ports::PortAddress;
 use crate::export::nvme::target_state::TargetState;
-use crate::export::nvme::transport::PortAddress;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

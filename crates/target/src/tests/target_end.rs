@@ -2,8 +2,9 @@
 //! is read from and written to the host's memory.
 
 use super::fabric::{FabricEnd, Message, Next};
+use crate::export::nvme::session::NvmeLink;
 use crate::export::nvme::session::NvmeSession;
-use crate::export::nvme::transport::{self, Engine, Event};
+use crate::export::nvme::transport::{Engine, Event};
 use std::collections::VecDeque;
 use std::time::Duration;
 use weft_connection::limits::CLOSE_S;
@@ -416,7 +417,7 @@ impl Link<NvmeSession> for TargetEnd {
     }
 }
 
-impl transport::NvmeLink for TargetEnd {
+impl NvmeLink for TargetEnd {
     const PROTOCOL: &'static str = "messages";
 
     fn sent(&self) -> u64 {

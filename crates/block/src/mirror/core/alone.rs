@@ -8,52 +8,12 @@
 use super::{Core, Mode};
 use crate::device::Device;
 use crate::mirror::direct::locks::Locks;
-use crate::mirror::direct::{Direct, DirectLeg, HomeVerdict, Undecided};
+use crate::mirror::direct::{DirectLeg, HomeVerdict};
 use crate::mirror::record::{LEGS_MAX, LegMask};
-use crate::mirror::start::MirrorStart;
 use crate::op::Outcome;
 use crate::outcome::error::{Error, ErrorKind};
 use crate::outcome::status::Status;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_io::DriverId;
-
-/// A home's knowledge of its loops.
-#[derive(Default)]
-pub(in crate::mirror) struct Loops {
-    pub(super) direct: Option<Arc<Direct>>,
-    /// Somebody waits until the loops are quiet.
-    is_waiting: bool,
-    /// Outcomes of the engine's actions, for when they are: the run, the name, the outcome.
-    outcomes: Vec<(u32, u64, Outcome)>,
-    /// Writes of loops, for when they are.
-    pub(super) undecided: Vec<Undecided>,
-    /// Writes of loops that the engine judges, by their names there.
-    judged: BTreeMap<u64, Undecided>,
-    /// Operations that wait for locks, by their names in `held`.
-    pub(super) locking: Vec<u64>,
-    /// Number of the home's operations that have each lock.
-    locked: BTreeMap<usize, u32>,
-    /// Operations of the home that are too long for locks: no loop does anything during them.
-    long: u32,
-    /// The last marks: the run, and the version there.
-    pub(super) marks_version: Option<(u32, u64)>,
-    /// The eviction, by its run and its name, since whose marks were taken back the home waits for
-    /// the writes of loops.
-    pub(super) turned: Option<(u32, u64)>,
-}
-
-impl Loops {
-    /// For a mirror of this shape.
-    pub(super) fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &MirrorStart) {
-        self.direct = Some(Arc::new(Direct::new(&start.record, core.remote(), keeper)));
-    }
-
-    /// Writes of loops that were acknowledged, and need not be durable.
-    pub(super) fn acknowledged(&self) -> u64 {
-        self.direct.as_ref().map_or(0, |direct| direct.acknowledged())
-    }
-}
 
 impl Core {
     /// Returns whether nothing is under way that the engine does not know of. If something is, the
@@ -284,14 +244,5 @@ impl Core {
             }
         }
         some
-    }
-}
-
-impl Drop for Loops {
-    /// The loop of the home ends: other loops find nobody.
-    fn drop(&mut self) {
-        if let Some(direct) = &self.direct {
-            direct.end();
-        }
     }
 }

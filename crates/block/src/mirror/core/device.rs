@@ -1,8 +1,7 @@
 //! The device as its users see it. Its queue lives on the home loop; [`crate::sharing`] takes
 //! operations there from other loops.
 
-use super::Core;
-use super::status::MirrorStatus;
+use super::{Core, MirrorStatus};
 use crate::device::{
     Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity,
     Presence, SizeAnswer,

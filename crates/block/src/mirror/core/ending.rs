@@ -1,18 +1,16 @@
 //! End of a mirror: closed cleanly, refused, or taken over by another opener. What it has reserved
-//! is given back first.
+//! is given back first. And what the end of an engine means for unflushed writes
+//! ([`super::unflushed`]).
 
+use super::reserve::reserved;
 use super::{Core, Mode};
 use crate::device::{DeviceChange, Presence};
 use crate::mirror::engine::Halt;
-use crate::mirror::record::MirrorRecord;
+use crate::mirror::record::{LegMask, MirrorRecord};
 use crate::mirror::start::names;
+use crate::op::{OpKind, Outcome};
 use crate::outcome::error::{Error, ErrorKind};
-use crate::outcome::status::StatusKind;
-
-/// Reason why a leg that another opener has reserved no longer belongs to this one.
-pub(super) fn reserved(leg: &str) -> String {
-    format!("{leg} is reserved by it, and refuses what this one writes")
-}
+use crate::outcome::status::{Status, StatusKind};
 
 impl Core {
     /// The engine stopped.
@@ -128,6 +126,45 @@ impl Core {
         // Whoever still has the device is told why it does nothing.
         if is_unopened || self.is_closing {
             self.on.remove(self.id);
+        }
+    }
+
+    /// An engine has just begun with legs of which these have kept what they had.
+    pub(super) fn trust(&mut self, kept: LegMask) {
+        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
+            return;
+        }
+        let sound = self.unflushed.sound(kept);
+        match &mut self.engine {
+            Some(engine) if sound != 0 => engine.trust(sound),
+            _ => self.forgotten(),
+        }
+    }
+
+    /// Acknowledged, unflushed writes may be lost: each user's next flush fails.
+    pub(super) fn forgotten(&mut self) {
+        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
+            return;
+        }
+        tracing::error!(
+            "{}: no leg is left that certainly has what was written and not flushed, as targets have started again: the next flush fails; check file \
+             systems and databases on the disk",
+            self.options.url
+        );
+        self.unflushed.reported(self.loops.acknowledged());
+        self.see_loss();
+        let flushes: Vec<u64> = self
+            .held
+            .names()
+            .filter(|name| self.held.get(*name).is_some_and(|it| it.op.kind == OpKind::Flush))
+            .collect();
+        for name in flushes {
+            let Some(held) = self.held.remove(name) else { continue };
+            self.free_locks(&held);
+            if let Some(name) = held.name {
+                self.by_name.remove(&name);
+            }
+            self.complete(held.op.done(Outcome::Done(Status::new(StatusKind::Internal))));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Makes blocks of a leg equal to a copy: they are read and compared first, and only what differs is
 //! written. So a crash costs reads, and legs that are sparse stay so.
 
-use super::Core;
 use super::port::{ActionPurpose, memory};
+use super::{Core, Equalising};
 use crate::op::{Completion, OpKind, Outcome};
 use crate::outcome::status::{Status, StatusKind};
 use std::collections::VecDeque;
@@ -10,17 +10,6 @@ use weft_io::{Segment, Segments};
 
 /// Bytes that are equal between two that differ, up to which they are written in one piece.
 const GAP_BYTES: usize = 16 << 10;
-
-/// The blocks of a leg that are made equal to a copy.
-pub(in crate::mirror) struct Equalising {
-    run: u32,
-    name: u64,
-    copy: u64,
-    lba: u64,
-    blocks: u32,
-    /// Parts still to write: the first block of each behind `lba`, and its blocks.
-    parts: VecDeque<(u32, u32)>,
-}
 
 /// The parts of `ours` that differ from `theirs`, in blocks: the first one of each, and how many.
 fn differences(ours: &[Segment], theirs: &[Segment], block: usize) -> VecDeque<(u32, u32)> {

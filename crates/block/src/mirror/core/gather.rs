@@ -3,7 +3,7 @@
 
 use super::leg::{Leg, Phase, kind_of};
 use super::port::Port;
-use super::{Before, Core, Mode};
+use super::{Before, Core, Mode, millis};
 use crate::mirror::claim::name;
 use crate::mirror::engine::MirrorEngine;
 use crate::mirror::labels::FoundLeg;
@@ -359,9 +359,4 @@ impl Core {
         };
         self.legs.iter().chain(&self.state).filter_map(due).min()
     }
-}
-
-/// As a record tells it: the longest time that fits for one that is longer.
-pub(super) fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

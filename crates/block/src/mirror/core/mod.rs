@@ -15,26 +15,27 @@ pub(super) mod reserve;
 mod status;
 mod unflushed;
 
-use self::alone::Loops;
-use self::gather::millis;
 use self::leg::{Leg, Phase, Store, pause};
 use self::port::ActionPurpose;
-use self::status::MirrorStatus;
 use self::unflushed::Unflushed;
+use super::counts::LegCounts;
+use super::direct::{Direct, Undecided};
 use super::engine::{MirrorEngine, MirrorOutput};
 use super::options::MirrorOptions;
+use super::start::MirrorStart;
 use super::user_op::UserOp;
-use crate::device::{Device, DeviceChange, Features, Geometry, Presence};
+use crate::device::{BlockDevice, Device, DeviceChange, Features, Geometry, Presence};
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_PROBE_S, MIRROR_ROUNDS};
 use crate::op::{Completion, Outcome};
 use crate::outcome::error::{Error, ErrorKind};
 use crate::outcome::status::StatusKind;
+use crate::path::PathStatus;
 use crate::queue::slots::Slots;
 use crate::url::opening::Promise;
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use uuid::Uuid;
 use weft_base::lock::Lock;
 use weft_io::event_loop::TimerSlot;
@@ -62,6 +63,91 @@ pub(super) enum Before {
     Until(Time),
     /// It is over.
     Settled,
+}
+
+/// A home's knowledge of its loops.
+#[derive(Default)]
+struct Loops {
+    direct: Option<Arc<Direct>>,
+    /// Somebody waits until the loops are quiet.
+    is_waiting: bool,
+    /// Outcomes of the engine's actions, for when they are: the run, the name, the outcome.
+    outcomes: Vec<(u32, u64, Outcome)>,
+    /// Writes of loops, for when they are.
+    undecided: Vec<Undecided>,
+    /// Writes of loops that the engine judges, by their names there.
+    judged: BTreeMap<u64, Undecided>,
+    /// Operations that wait for locks, by their names in `held`.
+    locking: Vec<u64>,
+    /// Number of the home's operations that have each lock.
+    locked: BTreeMap<usize, u32>,
+    /// Operations of the home that are too long for locks: no loop does anything during them.
+    long: u32,
+    /// The last marks: the run, and the version there.
+    marks_version: Option<(u32, u64)>,
+    /// The eviction, by its run and its name, since whose marks were taken back the home waits for
+    /// the writes of loops.
+    turned: Option<(u32, u64)>,
+}
+
+impl Loops {
+    /// For a mirror of this shape.
+    fn begin(&mut self, core: &weft_io::Handle, keeper: DriverId, start: &MirrorStart) {
+        self.direct = Some(Arc::new(Direct::new(&start.record, core.remote(), keeper)));
+    }
+
+    /// Writes of loops that were acknowledged, and need not be durable.
+    fn acknowledged(&self) -> u64 {
+        self.direct.as_ref().map_or(0, |direct| direct.acknowledged())
+    }
+}
+
+impl Drop for Loops {
+    /// The loop of the home ends: other loops find nobody.
+    fn drop(&mut self) {
+        if let Some(direct) = &self.direct {
+            direct.end();
+        }
+    }
+}
+
+/// View of a mirror for other threads: whether it works, and the state of its legs.
+#[derive(Default)]
+struct MirrorStatus {
+    presence: Presence,
+    legs: Vec<PathStatus>,
+    /// Counts of the legs, in the same order.
+    counts: Vec<Arc<LegCounts>>,
+    /// Number of losses of acknowledged, unflushed writes.
+    losses: u64,
+    /// The devices of the legs that are open.
+    devices: Vec<Weak<dyn BlockDevice>>,
+}
+
+impl MirrorStatus {
+    /// Of a mirror that opens these legs.
+    fn of(legs: &[Leg]) -> Arc<Lock<Self>> {
+        let counts = legs.iter().map(|leg| Arc::clone(&leg.counts)).collect();
+        Arc::new(Lock::new(Self { counts, ..Self::default() }))
+    }
+
+    /// The legs with what was counted on them so far.
+    fn paths(&self) -> Vec<PathStatus> {
+        let mut legs = self.legs.clone();
+        legs.iter_mut().zip(&self.counts).for_each(|(leg, counts)| counts.fill(leg));
+        legs
+    }
+}
+
+/// The blocks of a leg that are made equal to a copy.
+struct Equalising {
+    run: u32,
+    name: u64,
+    copy: u64,
+    lba: u64,
+    blocks: u32,
+    /// Parts still to write: the first block of each behind `lba`, and its blocks.
+    parts: VecDeque<(u32, u32)>,
 }
 
 /// See the module.
@@ -437,4 +523,9 @@ impl Core {
         self.legs[place].complain(&self.options.url, (ErrorKind::Refused, why), is_opening);
         self.retire(place);
     }
+}
+
+/// As a record tells it: the longest time that fits for one that is longer.
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,6 @@
 //! The queue of a leg or of the state file, and what is under way there.
 
-use super::Core;
-use super::equalise::Equalising;
+use super::{Core, Equalising};
 use crate::device::{BlockQueue, Device, DeviceChange, Presence};
 use crate::mirror::counts::{LegCounts, LegQueueCounts};
 use crate::mirror::layout::{AREA_BYTES, UNIT, area_of_leg, slot_offset};

@@ -7,7 +7,6 @@
 //! opener may have written to it until then.
 
 use super::Core;
-use super::ending::reserved;
 use super::leg::Phase;
 use super::port::{ActionPurpose, Port, memory};
 use crate::limits::RESERVATION_REPORT_BYTES;
@@ -28,6 +27,11 @@ use weft_io::Segments;
 
 /// A leg has one session, so nobody else needs to write.
 const KIND: ReservationKind = ReservationKind::WriteExclusive;
+
+/// Reason why a leg that another opener has reserved no longer belongs to this one.
+pub(super) fn reserved(leg: &str) -> String {
+    format!("{leg} is reserved by it, and refuses what this one writes")
+}
 
 /// Reservation of the port of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

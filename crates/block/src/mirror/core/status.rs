@@ -2,41 +2,11 @@
 
 use super::Core;
 use super::leg::Leg;
-use crate::device::{BlockDevice, Presence};
-use crate::mirror::counts::LegCounts;
+use crate::device::Presence;
 use crate::mirror::engine::{LegRole, MirrorEngine};
 use crate::mirror::record::LEGS_MAX;
 use crate::path::{AccessState, PathState, PathStatus};
-use std::sync::{Arc, Weak};
-use weft_base::lock::Lock;
-
-/// See the module.
-#[derive(Default)]
-pub(super) struct MirrorStatus {
-    pub(super) presence: Presence,
-    legs: Vec<PathStatus>,
-    /// Counts of the legs, in the same order.
-    counts: Vec<Arc<LegCounts>>,
-    /// Number of losses of acknowledged, unflushed writes.
-    pub(super) losses: u64,
-    /// The devices of the legs that are open.
-    pub(super) devices: Vec<Weak<dyn BlockDevice>>,
-}
-
-impl MirrorStatus {
-    /// Of a mirror that opens these legs.
-    pub(super) fn of(legs: &[Leg]) -> Arc<Lock<Self>> {
-        let counts = legs.iter().map(|leg| Arc::clone(&leg.counts)).collect();
-        Arc::new(Lock::new(Self { counts, ..Self::default() }))
-    }
-
-    /// The legs with what was counted on them so far.
-    pub(super) fn paths(&self) -> Vec<PathStatus> {
-        let mut legs = self.legs.clone();
-        legs.iter_mut().zip(&self.counts).for_each(|(leg, counts)| counts.fill(leg));
-        legs
-    }
-}
+use std::sync::Arc;
 
 impl Core {
     pub(super) fn see(&self, presence: Presence) {

@@ -3,10 +3,8 @@
 //! have restarted may have lost them, so another leg is the source. If there is none, the loss is
 //! reported: flushes fail.
 
-use super::Core;
 use crate::mirror::record::LegMask;
-use crate::op::{OpKind, Outcome};
-use crate::outcome::status::{Status, StatusKind};
+use crate::op::OpKind;
 
 /// Counts what may be lost.
 #[derive(Debug, Default)]
@@ -47,49 +45,17 @@ impl Unflushed {
     }
 
     /// `by_loops`: writes that loops have acknowledged.
-    fn may_be_lost(&self, by_loops: u64) -> bool {
+    pub(super) fn may_be_lost(&self, by_loops: u64) -> bool {
         self.is_again && (self.acknowledged + by_loops > self.flushed || self.sound.is_some())
     }
-}
 
-impl Core {
-    /// An engine has just begun with legs of which these have kept what they had.
-    pub(super) fn trust(&mut self, kept: LegMask) {
-        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
-            return;
-        }
-        let sound = kept & self.unflushed.sound.unwrap_or(kept);
-        match &mut self.engine {
-            Some(engine) if sound != 0 => engine.trust(sound),
-            _ => self.forgotten(),
-        }
+    /// Those of the legs that `kept` what they had which have all writes.
+    pub(super) fn sound(&self, kept: LegMask) -> LegMask {
+        kept & self.sound.unwrap_or(kept)
     }
 
-    /// Acknowledged, unflushed writes may be lost: each user's next flush fails.
-    pub(super) fn forgotten(&mut self) {
-        if !self.unflushed.may_be_lost(self.loops.acknowledged()) {
-            return;
-        }
-        tracing::error!(
-            "{}: no leg is left that certainly has what was written and not flushed, as targets have started again: the next flush fails; check file \
-             systems and databases on the disk",
-            self.options.url
-        );
-        self.unflushed.flushed = self.unflushed.acknowledged + self.loops.acknowledged();
-        self.unflushed.sound = None;
-        self.see_loss();
-        let flushes: Vec<u64> = self
-            .held
-            .names()
-            .filter(|name| self.held.get(*name).is_some_and(|it| it.op.kind == OpKind::Flush))
-            .collect();
-        for name in flushes {
-            let Some(held) = self.held.remove(name) else { continue };
-            self.free_locks(&held);
-            if let Some(name) = held.name {
-                self.by_name.remove(&name);
-            }
-            self.complete(held.op.done(Outcome::Done(Status::new(StatusKind::Internal))));
-        }
+    /// The loss was reported; `by_loops` as in [`Self::may_be_lost`].
+    pub(super) fn reported(&mut self, by_loops: u64) {
+        (self.flushed, self.sound) = (self.acknowledged + by_loops, None);
     }
 }

@@ -5,9 +5,9 @@
 //! written to the others that need it. Writes of users go to a leg that is copied to as well, from
 //! the moment at which copying begins, so that a region that was copied stays equal.
 
-use super::heal::UNREADABLE;
-use super::write::has;
-use super::{Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose};
+use super::{
+    Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose, UNREADABLE, has,
+};
 use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, LegMask};

@@ -8,14 +8,13 @@
 //! in place of what was acknowledged.
 
 use super::copy::Job;
-use super::{Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose};
+use super::{
+    Flight, FlightKind, FlightStage, LegRole, MirrorEngine, MirrorEvent, Purpose, UNREADABLE,
+};
 use crate::limits::MIRROR_PROBE_BYTES;
 use crate::mirror::unreadable::UnreadableBlocks;
 use crate::op::{OpKind, Outcome};
 use crate::outcome::status::{Status, StatusKind};
-
-/// Outcome for readers.
-pub(super) const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
 
 impl MirrorEngine {
     /// Blocks that no leg can be read from.

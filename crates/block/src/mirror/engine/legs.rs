@@ -1,34 +1,14 @@
 //! Legs that fail, come back and are in sync again; the end.
 
-use super::write::has;
 use super::{
-    FlightKind, Halt, Io, IoTarget, LegRole, MirrorEngine, MirrorEvent, MirrorOutput, Owner,
-    Purpose,
+    Closing, FlightKind, Halt, Io, IoTarget, LegRole, MirrorEngine, MirrorEvent, MirrorOutput,
+    Owner, Purpose, has,
 };
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::labels::{FoundLeg, read};
 use crate::mirror::record::{Generation, LEGS_MAX, MirrorRecord, RecordSlots};
 use crate::mirror::start::names;
 use crate::op::Outcome;
-
-/// Progress of closing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closing {
-    No,
-    /// Operations end.
-    Draining,
-    /// All legs are flushed.
-    Flushing,
-    /// The labels say so.
-    Releasing,
-    Done,
-}
-
-impl Closing {
-    pub(super) fn is_begun(self) -> bool {
-        self != Self::No
-    }
-}
 
 impl MirrorEngine {
     /// Stops using a leg that failed; `false` if the mirror cannot do without it.

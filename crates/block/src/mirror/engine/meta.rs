@@ -5,8 +5,7 @@
 //! record in the labels of all legs in sync. Each step is durable before the next one. A leg that
 //! fails is dropped, and the next change says so: what this one was to say is not durable then.
 
-use super::write::has;
-use super::{Halt, Io, IoTarget, LegRole, MirrorEngine, Owner};
+use super::{Halt, Io, IoTarget, LegRole, MirrorEngine, Owner, has};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::layout::{BitmapKind, PAGES, page_offset};
 use crate::mirror::record::{Generation, LEGS_MAX, LegMask, MirrorRecord, STATE};

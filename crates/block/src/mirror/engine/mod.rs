@@ -37,6 +37,7 @@ use super::record::{Claim, LEGS_MAX, LegMask, MirrorRecord, RecordSlots};
 use super::start::MirrorStart;
 use super::unreadable::UnreadableBlocks;
 use crate::op::{OpKind, Outcome};
+use crate::outcome::status::{Status, StatusKind};
 use copy::Copier;
 pub(crate) use flight::{FailureMeaning, fault};
 use flight::{Flight, FlightKind, FlightStage, Owner, Purpose, is_fenced, is_unreachable};
@@ -76,6 +77,36 @@ struct Maps {
     version: u64,
 }
 
+/// Outcome for readers.
+const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
+
+/// Progress of closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    No,
+    /// Operations end.
+    Draining,
+    /// All legs are flushed.
+    Flushing,
+    /// The labels say so.
+    Releasing,
+    Done,
+}
+
+impl Closing {
+    fn is_begun(self) -> bool {
+        self != Self::No
+    }
+}
+
+/// The reads of a leg.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    in_flight: u32,
+    /// End of the last one.
+    end: u64,
+}
+
 /// See the module.
 pub(crate) struct MirrorEngine {
     /// The last record of which writing began.
@@ -90,7 +121,7 @@ pub(crate) struct MirrorEngine {
     reached: [u64; LEGS_MAX],
     is_claimed: bool,
     is_open: bool,
-    closing: legs::Closing,
+    closing: Closing,
     halted: Option<Halt>,
     roles: [LegRole; LEGS_MAX],
     slots: [Option<RecordSlots>; LEGS_MAX],
@@ -105,7 +136,7 @@ pub(crate) struct MirrorEngine {
     pending: BTreeMap<u64, (Owner, IoTarget, bool)>,
     /// Flights to look at again.
     due: VecDeque<u64>,
-    reads: [read::Reads; LEGS_MAX],
+    reads: [Reads; LEGS_MAX],
     meta: Option<Meta>,
     copier: Copier,
     /// Legs whose labels are to say that they are copied to.
@@ -138,7 +169,7 @@ impl MirrorEngine {
             reached: [record.run.tag; LEGS_MAX],
             is_claimed: false,
             is_open: false,
-            closing: legs::Closing::No,
+            closing: Closing::No,
             halted: None,
             roles,
             slots,
@@ -368,7 +399,7 @@ impl MirrorEngine {
             return self.finish(op, Outcome::Done(failure.status()));
         }
         if flight.kind.shows() && self.want.unreadable.overlaps(flight.lba, flight.end()) {
-            return self.finish(op, heal::UNREADABLE);
+            return self.finish(op, UNREADABLE);
         }
         match flight.kind {
             FlightKind::User(_) if flight.is_equal => {
@@ -411,4 +442,9 @@ impl MirrorEngine {
             granted.into_iter().for_each(|next| self.granted(next));
         }
     }
+}
+
+/// Returns whether a mask has this leg.
+const fn has(mask: LegMask, leg: usize) -> bool {
+    mask >> leg & 1 != 0
 }

@@ -1,8 +1,7 @@
 //! Operations that read: each from one leg in sync, and from another one if that fails.
 
-use super::write::has;
 use super::{
-    FailureMeaning, FlightKind, FlightStage, Io, IoTarget, LegRole, MirrorEngine, Owner, fault,
+    FailureMeaning, FlightKind, FlightStage, Io, IoTarget, LegRole, MirrorEngine, Owner, fault, has,
 };
 use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
@@ -10,14 +9,6 @@ use crate::outcome::status::{Status, StatusKind};
 
 /// Retries of a read on the same leg after a failure that may pass.
 const RETRIES_MAX: u8 = 3;
-
-/// The reads of a leg.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reads {
-    in_flight: u32,
-    /// End of the last one.
-    end: u64,
-}
 
 impl MirrorEngine {
     /// The leg for a read: the one on which it has failed before, then the one with the fewest

@@ -3,7 +3,7 @@
 use super::{
     FailureMeaning, FlightKind, FlightStage, Io, IoTarget, LegRole, MirrorEngine, Owner, fault,
 };
-use crate::mirror::record::{LEGS_MAX, LegMask};
+use crate::mirror::record::LEGS_MAX;
 use crate::op::{OpKind, Outcome};
 
 /// Retries of an operation on the same leg after a failure that may pass.
@@ -211,9 +211,4 @@ impl MirrorEngine {
 
 fn flight_may_have_executed(flight: &super::Flight) -> bool {
     flight.good != 0 || flight.bad.count_ones() > 1
-}
-
-/// Returns whether a mask has this leg.
-pub(super) const fn has(mask: LegMask, leg: usize) -> bool {
-    mask >> leg & 1 != 0
 }

@@ -10,8 +10,9 @@ mod pool;
 
 pub use call::{can_discard, make_sparse};
 
-use super::op::{DiskOp, OpenFile};
+use super::op::DiskOp;
 use super::service::DiskBackend;
+use super::service::OpenFile;
 use super::slab::Slab;
 use crate::event_loop::{Activity, Driver, DriverId, Handle};
 use crate::limits::{DISK_CLOSE_WAIT_MS, DISK_OPS_PER_LOOP};

@@ -1,7 +1,8 @@
 //! One operation in the ring. It takes several steps if the system transfers less than requested,
 //! cannot zero a range, or does not make a write durable at once.
 
-use super::super::op::{DiskKind, DiskOp, OpenFile};
+use super::super::op::{DiskKind, DiskOp};
+use super::super::service::OpenFile;
 use super::super::short;
 use crate::event_loop::Handle;
 use crate::limits::DISK_VECTORS;

@@ -1,10 +1,11 @@
-//! Registrations of memory that users lend: the memory of regions, in the parts that [`addresses`]
+//! Registrations of memory that users lend: the memory of regions, in the parts that [`crate::region::addresses`]
 //! tells. A part is registered when something of it is lent for the first time, for this end's
 //! reading only, and stays so until the memory goes back to the system.
 
 use super::device::Device;
 use super::memory::Registration;
-use crate::region::addresses::{self, EndsObserver};
+use crate::region::addresses::EndsObserver;
+use crate::region::lending;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,7 +116,7 @@ impl Device {
         if self.lent.is_full.load(Ordering::Relaxed) {
             return Err(None);
         }
-        let part = addresses::part_of(memory).ok_or(None)?;
+        let part = lending::part_of(memory).ok_or(None)?;
         let start = NonNull::new(core::ptr::with_exposed_provenance_mut(part.start)).ok_or(None)?;
         let mut parts = self.lent.write();
         // Another loop may have been here before.

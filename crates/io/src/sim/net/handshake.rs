@@ -2,18 +2,13 @@
 
 use super::{
     BACKLOG, Conn, ConnEnd, ConnId, ConnState, Event, FIRST_EPHEMERAL_PORT, FIRST_RETRY, GIVE_UP,
-    Net, Pipe, Port, Watch,
+    Net, Pipe, Port, Watch, exhausted,
 };
 use crate::sim::config::{CutAt, PortAnswer};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-
-/// Error of a system without a free descriptor.
-pub(in crate::sim) fn exhausted() -> io::Error {
-    io::Error::from_raw_os_error(if cfg!(windows) { 10024 } else { 24 })
-}
 
 impl Net {
     /// Listens; returns the address and the listener's number.

@@ -18,7 +18,6 @@ use crate::time::Time;
 use core::cmp::Reverse;
 use core::time::Duration;
 pub use faults::SimConnection;
-pub(super) use handshake::exhausted;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -487,4 +486,9 @@ impl Pipe {
             left -= part;
         }
     }
+}
+
+/// Error of a system without a free descriptor.
+pub(in crate::sim) fn exhausted() -> io::Error {
+    io::Error::from_raw_os_error(if cfg!(windows) { 10024 } else { 24 })
 }

@@ -126,3 +126,13 @@ pub enum SubmitError {
     #[error("the session has ended")]
     Closed,
 }
+
+/// A target that was discovered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveredTarget {
+    /// Its name.
+    pub name: String,
+    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in
+    /// brackets. None: where it was asked.
+    pub addresses: Vec<String>,
+}

@@ -1,7 +1,7 @@
 //! SendTargets in a discovery session (RFC 7143 appendix C).
 
 use super::Initiator;
-use super::command::InitiatorEvent;
+use super::command::{DiscoveredTarget, InitiatorEvent};
 use super::fault::{SessionFault, Violation};
 use super::receive::Bhs;
 use crate::iscsi::deviation::Deviation;
@@ -11,24 +11,6 @@ use crate::limits::{ISCSI_TARGETS_BYTES_MAX, ISCSI_TEXT_EXCHANGES_MAX};
 
 /// Names the request.
 const TASK: TaskTag = TaskTag(0x8000_0001);
-
-/// A target that was discovered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiscoveredTarget {
-    /// Its name.
-    pub name: String,
-    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in
-    /// brackets. None: where it was asked.
-    pub addresses: Vec<String>,
-}
-
-/// The list as far as it has come.
-#[derive(Default)]
-pub(super) struct Discovery {
-    text: Vec<u8>,
-    exchanges: u32,
-    targets: Vec<DiscoveredTarget>,
-}
 
 impl Initiator {
     /// Asks for all targets.

@@ -1,37 +1,9 @@
 //! Logout, requested by the user or by the target (RFC 7143 §11.9.1, §11.14).
 
 use super::fault::SessionFault;
-use super::{Initiator, LOGOUT_TASK, Phase};
+use super::{Initiator, LOGOUT_TASK, Logout, Phase};
 use crate::iscsi::pdu::{LogoutReason, LogoutRequest};
 use core::time::Duration;
-
-/// Progress of the end of the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logout {
-    /// Not requested.
-    No,
-    /// As soon as all commands have ended, at the latest then.
-    Wanted(Duration),
-    /// The request was sent; the time limit of the response.
-    Sent(Duration),
-}
-
-impl Logout {
-    pub fn is_wanted(self) -> bool {
-        self != Self::No
-    }
-
-    pub fn is_sent(self) -> bool {
-        matches!(self, Self::Sent(_))
-    }
-
-    pub fn deadline(self) -> Option<Duration> {
-        match self {
-            Self::No => None,
-            Self::Wanted(at) | Self::Sent(at) => Some(at),
-        }
-    }
-}
 
 /// Time limit of the target for answering the request.
 const ANSWER: Duration = Duration::from_secs(3);

@@ -36,14 +36,11 @@ mod slot;
 mod transfer;
 mod transmit;
 
-use self::discovery::Discovery;
 use self::login::Login;
-use self::logout::Logout;
 use self::ping::{Health, Pings};
 use self::receive::Receiver;
 use self::recovery::Recovery;
 use self::slot::{Direction, R2t, TaskSlot, TaskState};
-use self::transmit::{Burst, Outgoing};
 use super::deviation::Deviations;
 use super::digest::Digests;
 use super::pdu::TaskTag;
@@ -54,12 +51,11 @@ use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_M
 use crate::slab::{Entries, Slab};
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
 pub use command::{
-    CommandOutcome, CommandResponse, InitiatorCommand, InitiatorEvent, Residual, SENSE_BYTES_MAX,
-    ScsiData, SubmitError,
+    CommandOutcome, CommandResponse, DiscoveredTarget, InitiatorCommand, InitiatorEvent, Residual,
+    SENSE_BYTES_MAX, ScsiData, SubmitError,
 };
 pub use config::{InitiatorConfig, TargetProof};
 use core::time::Duration;
-pub use discovery::DiscoveredTarget;
 pub use fault::{SessionFault, Violation};
 use std::collections::VecDeque;
 
@@ -78,6 +74,80 @@ enum Phase {
     FullFeature,
     /// Nothing more is sent or received.
     Closed,
+}
+
+/// Progress of the end of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logout {
+    /// Not requested.
+    No,
+    /// As soon as all commands have ended, at the latest then.
+    Wanted(Duration),
+    /// The request was sent; the time limit of the response.
+    Sent(Duration),
+}
+
+impl Logout {
+    fn is_wanted(self) -> bool {
+        self != Self::No
+    }
+
+    fn is_sent(self) -> bool {
+        matches!(self, Self::Sent(_))
+    }
+
+    fn deadline(self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Wanted(at) | Self::Sent(at) => Some(at),
+        }
+    }
+}
+
+/// The list of targets as far as it has come.
+#[derive(Default)]
+struct Discovery {
+    text: Vec<u8>,
+    exchanges: u32,
+    targets: Vec<DiscoveredTarget>,
+}
+
+/// Unsolicited data of a command that is being sent: only answers to R2Ts and similar PDUs may come
+/// between its PDUs, because the data must be sent in the order of the commands (RFC 7143
+/// §4.2.5.2).
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    tag: Tag,
+    next: u32,
+    end: u32,
+    data_sn: Serial,
+}
+
+/// Bytes of text that go into one step of a gather list.
+const TEXT_STEP: usize = 256;
+
+/// Login and text requests that wait to be sent.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outgoing {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn transmit(&mut self, out: &mut Transmit) {
+        while !out.is_full() && self.sent < self.bytes.len() {
+            let end = self.bytes.len().min(self.sent + TEXT_STEP);
+            out.header(&self.bytes[self.sent..end]);
+            self.sent = end;
+        }
+        if self.sent == self.bytes.len() {
+            *self = Self::default();
+        }
+    }
 }
 
 /// The initiator's end of a session.

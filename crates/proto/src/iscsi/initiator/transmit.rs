@@ -2,7 +2,7 @@
 
 use super::receive::Bhs;
 use super::slot::{Direction, TaskState};
-use super::{Initiator, PING_TASK, Phase};
+use super::{Burst, Initiator, PING_TASK, Phase};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::{self, put_header};
 use crate::iscsi::pdu::{
@@ -12,44 +12,6 @@ use crate::iscsi::pdu::{
 use crate::iscsi::serial::Serial;
 use crate::limits::ISCSI_DATA_OUT_BYTES;
 use crate::stream::{Tag, Transmit};
-
-/// Unsolicited data of a command that is being sent: only answers to R2Ts and similar PDUs may come
-/// between its PDUs, because the data must be sent in the order of the commands (RFC 7143
-/// §4.2.5.2).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
-    pub tag: Tag,
-    next: u32,
-    end: u32,
-    data_sn: Serial,
-}
-
-/// Bytes of text that go into one step of a gather list.
-const TEXT_STEP: usize = 256;
-
-/// Login and text requests that wait to be sent.
-#[derive(Default)]
-pub(super) struct Outgoing {
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-impl Outgoing {
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn transmit(&mut self, out: &mut Transmit) {
-        while !out.is_full() && self.sent < self.bytes.len() {
-            let end = self.bytes.len().min(self.sent + TEXT_STEP);
-            out.header(&self.bytes[self.sent..end]);
-            self.sent = end;
-        }
-        if self.sent == self.bytes.len() {
-            *self = Self::default();
-        }
-    }
-}
 
 /// Appends a payload with its padding and digest. Zeroes do for padding; where a digest covers
 /// them, the pump has to find them in the memory.

@@ -6,6 +6,7 @@ use super::target_state::TargetState;
 use crate::export::shares::Grant;
 use std::sync::Arc;
 use std::time::Duration;
+use weft_io::RemoteLoop;
 use weft_proto::nvme::controller::{ControllerCore, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::ConnectResponse;
@@ -60,6 +61,12 @@ impl Admitted {
         }
         self.authentication = authentication;
         self
+    }
+
+    /// The loop for a queue: queues of one controller go round the loops.
+    pub(super) fn home<'a>(&self, shared: &'a TargetState) -> &'a RemoteLoop {
+        let (_, cntlid) = self.controller;
+        &shared.loops[(usize::from(cntlid.0) + usize::from(self.qid().0)) % shared.loops.len()]
     }
 
     /// Gives up the place of an I/O queue whose host has yet to prove who it is: a stranger does
@@ -157,8 +164,8 @@ impl Drop for Claim {
 mod tests {
     use super::*;
     use crate::export::nvme::TargetLimits;
-    use crate::export::nvme::admitting::Caller;
     use crate::export::nvme::mailbox::Mailbox;
+    use crate::export::nvme::ports::Caller;
     use crate::inventory::{LiveInventory, SubsystemConfig};
     use weft_block::OpenOptions;
     use weft_io::LoopConfig;

@@ -4,35 +4,18 @@ use super::admission::{Admitted, Claim, Queue};
 use super::associations::{Association, Who};
 use super::authenticating::Authenticating;
 use super::mailbox::Mailbox;
+use super::ports::Caller;
 use super::subsystems::{Subsystems, Which};
 use super::target_state::TargetState;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_proto::nvme::auth::Named;
+use weft_proto::nvme::auth::ControllerKeys;
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, ConnectError, ConnectRefusal, Port, subsystem_name,
+    CONNECT_BYTES, ConnectError, ConnectRefusal, subsystem_name,
 };
-use weft_proto::nvme::fabrics::Connect;
+use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Qid;
-
-/// Where a Connect came from.
-#[derive(Clone, Copy)]
-pub(crate) struct Caller<'a> {
-    pub(crate) port: Port,
-    /// The host's address and port.
-    pub(crate) peer: &'a str,
-    /// The identity of the connection's key, where it is encrypted.
-    pub(crate) identity: Option<&'a [u8]>,
-}
-
-impl<'a> Caller<'a> {
-    /// The same, if an authentication made the key.
-    fn generated(&self) -> Option<&'a [u8]> {
-        self.identity
-            .filter(|identity| Named::parse(identity).is_some_and(|named| named.is_generated))
-    }
-}
 
 /// A Connect for a queue of a subsystem that there is.
 struct Asked<'a> {
@@ -66,6 +49,25 @@ impl TargetState {
             self.held_back.lock().push(Arc::clone(mailbox));
         }
         held
+    }
+
+    /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
+    fn authentication(
+        self: &Arc<Self>,
+        subsystems: &Subsystems,
+        which: Which,
+        data: &[u8; CONNECT_BYTES],
+        (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
+        (is_admin, has_tls): (bool, bool),
+    ) -> Option<Box<Authenticating>> {
+        let (subsystem, demanded) = subsystems.demanded(which)?;
+        let names = ConnectData::decode(data).ok()?;
+        let host = names.hostnqn.nqn().ok();
+        // By whichever name the host has it: both ends calculate with it.
+        let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
+        let keys = ControllerKeys { has_tls, ..demanded.keys(host.as_ref(), &called, is_admin) };
+        let of = (host, subsystem);
+        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, from, mailbox)))
     }
 
     /// Admits the queue that a Connect asks for, to be served by the connection of this mailbox.

@@ -1,7 +1,7 @@
 //! Associations: the connections of each controller, and how they end. Not used per command.
 
-use super::admitting::Caller;
 use super::mailbox::{Mailbox, Told};
+use super::ports::Caller;
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use crate::export::members::{Message, Serving};

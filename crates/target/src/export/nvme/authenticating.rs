@@ -8,11 +8,11 @@
 //! [`Jobs`]: super::arithmetic::Jobs
 //! [`Attempts`]: super::attempts::Attempts
 
-use super::admitting::Caller;
 use super::arithmetic::Job;
 use super::attempts;
 use super::generated::Owner;
 use super::mailbox::Mailbox;
+use super::ports::Caller;
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use super::transport::Engine;

@@ -2,11 +2,12 @@
 //! the connection counts as admitted.
 
 use super::admission::Admitted;
-use super::admitting::Caller;
 use super::authentication_session::{Answer, Asked, AuthenticationSession};
 use super::connection::NvmeConnection;
+use super::ports::Caller;
+use super::session::NvmeLink;
 use super::session::NvmeSession;
-use super::transport::{Engine, NvmeLink};
+use super::transport::Engine;
 use crate::export::driver::Place;
 use crate::export::seats::Newcomer;
 use std::time::Duration;
@@ -113,7 +114,7 @@ impl<L: NvmeLink> NvmeConnection<L> {
     }
 
     fn leave(&self, link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
-        let home = self.shared.home(&admitted).clone();
+        let home = admitted.home(&self.shared).clone();
         let make = move |on: &Handle, id, link: &mut L, mailbox: &_| {
             Self::serve(on, id, link, mailbox, admitted, answer)
         };

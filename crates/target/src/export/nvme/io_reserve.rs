@@ -3,11 +3,12 @@
 
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
+use super::subsystems::OfNamespaces;
 use super::target_state::TargetState;
 use super::transport::Engine;
 use crate::export::dialect::Starved;
 use crate::export::members::Message;
-use crate::reservations::{NamespaceReservations, PendingChange};
+use crate::reservations::PendingChange;
 use std::sync::Arc;
 use weft_connection::pump::Flow;
 use weft_io::Handle;
@@ -15,9 +16,6 @@ use weft_proto::nvme::controller::{DeviceOutcome, IoQueue};
 use weft_proto::nvme::types::Nsid;
 use weft_proto::reservation::ReservationRefusal;
 use weft_proto::stream::Tag;
-
-/// The reservations of the namespaces, by the indexes of the table.
-pub(crate) type OfNamespaces = Arc<[Option<Arc<NamespaceReservations>>]>;
 
 /// What an I/O queue has to do with reservations.
 pub(super) struct Reserving {

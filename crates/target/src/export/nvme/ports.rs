@@ -4,15 +4,30 @@
 //! addresses is kept: they come and go, and a loopback has millions. Discovery returns to each host
 //! the address by which it came.
 
-use super::transport::PortAddress;
 use crate::inventory::port_number;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use weft_proto::nvme::auth::Named;
 use weft_proto::nvme::controller::{
     Audience, CameBy, DiscoveryRecord, Port, Subsystem, TransportAddress,
 };
 use weft_proto::nvme::log_page::SubsystemType;
+use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::types::{Cntlid, Nqn};
+
+/// The port of a listener, as its transport describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortAddress {
+    /// What discovery says of it; of a listener at all addresses of this machine, but for the
+    /// address.
+    pub(crate) address: TransportAddress,
+    /// The address that the listener was given, if it has one.
+    pub(crate) listener: Option<SocketAddr>,
+    /// The kind of descriptor by which hosts name their memory.
+    pub(crate) host_memory: HostMemory,
+    /// Data that a command may carry in its capsule, in bytes.
+    pub(crate) in_capsule_bytes: u32,
+}
 
 /// A port of another gateway that serves the same subsystems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +38,24 @@ pub(crate) struct OtherPort {
     pub(crate) address: TransportAddress,
     /// Its IP address.
     pub(crate) ip: IpAddr,
+}
+
+/// Where a Connect came from.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) port: Port,
+    /// The host's address and port.
+    pub(crate) peer: &'a str,
+    /// The identity of the connection's key, where it is encrypted.
+    pub(crate) identity: Option<&'a [u8]>,
+}
+
+impl<'a> Caller<'a> {
+    /// The same, if an authentication made the key.
+    pub(super) fn generated(&self) -> Option<&'a [u8]> {
+        self.identity
+            .filter(|identity| Named::parse(identity).is_some_and(|named| named.is_generated))
+    }
 }
 
 /// A port of this process.

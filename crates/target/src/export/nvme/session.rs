@@ -8,9 +8,10 @@ use super::new_session::NewSession;
 use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
 use std::io::IoSliceMut;
-use weft_connection::pump::{Flow, Pieces};
+use weft_connection::pump::{self, Flow, Pieces};
 use weft_io::{Handle, Segments};
 use weft_proto::nvme::auth::Computed;
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::stream::Tag;
 
 /// What the connection is for.
@@ -151,4 +152,25 @@ impl NvmeSession {
             Self::Authenticating(it) => it.released(engine, tag),
         }
     }
+}
+
+/// One connection of a host, which hands its commands to a [`NvmeSession`].
+pub(crate) trait NvmeLink: pump::Link<NvmeSession, Engine: Engine> + Send + 'static {
+    /// The transport's name in URLs, for statistics.
+    const PROTOCOL: &'static str;
+
+    /// Who encrypts the connection, if it is encrypted.
+    fn encrypted_by(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How far answers have been sent, in a count of the transport's own. It grows while there are
+    /// answers, also where there always are further ones.
+    fn sent(&self) -> u64;
+
+    /// What the host did against the transport's rules, if this end closed the connection for it.
+    fn violation(&self) -> Option<String>;
+
+    /// What the host does against the transport's rules that is let pass, since the last call.
+    fn take_deviations(&mut self) -> Deviations;
 }

@@ -1,7 +1,6 @@
 //! The subsystems of a target according to the inventory, and their devices. `shared` keeps the
 //! connections.
 
-use super::io_reserve::OfNamespaces;
 use super::namespaces::{SubsystemLimits, namespace, numbers, states, subsystem};
 use super::ports::Ports;
 use super::start::{is_alone, start_number};
@@ -29,6 +28,9 @@ pub(crate) enum Which {
     /// Discovery.
     Discovery,
 }
+
+/// The reservations of the namespaces, by the indexes of the table.
+pub(crate) type OfNamespaces = Arc<[Option<Arc<NamespaceReservations>>]>;
 
 /// A controller, by subsystem and identifier.
 pub(crate) type ControllerId = (Which, Cntlid);

@@ -1,9 +1,9 @@
 //! Starting and stopping a target.
 
 use super::ports::OtherPort;
+use super::ports::PortAddress;
 use super::target_state::{TargetLimits, TargetState};
 use super::tcp::ConnectionSecurity;
-use super::transport::PortAddress;
 use super::{rdma, tcp};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};

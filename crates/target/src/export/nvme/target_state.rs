@@ -1,18 +1,14 @@
 //! The state that the connections of one target share: subsystems, devices, and the connections of
 //! each controller. Not used per command.
 
-use super::admission::Admitted;
-use super::admitting::Caller;
 use super::arithmetic::Jobs;
 use super::associations::Association;
 use super::attempts::Attempts;
-use super::authenticating::Authenticating;
 use super::generated::GeneratedKeys;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::{SubsystemLimits, transfer_bytes};
-use super::ports::{OtherPort, Ports};
+use super::ports::{OtherPort, PortAddress, Ports};
 use super::subsystems::{ControllerId, ControllerView, Subsystems, Which};
-use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::members::{Members, Message};
 use crate::export::nvme::rdma::ReceiveMemory;
@@ -32,9 +28,8 @@ use weft_connection::refusals::Refusals;
 use weft_io::RemoteLoop;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
 use weft_proto::nvme::auth::ControllerKeys;
-use weft_proto::nvme::controller::{CNTLID_MAX, CONNECT_BYTES, Port};
+use weft_proto::nvme::controller::{CNTLID_MAX, Port};
 use weft_proto::nvme::deviation::Deviations;
-use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::reservation::{Changes, Registrant};
 
@@ -206,12 +201,6 @@ impl TargetState {
         })?;
         Some((subsystem.config().nqn.clone(), host))
     }
-
-    /// The loop for a queue: queues of one controller go round the loops.
-    pub(super) fn home(&self, admitted: &Admitted) -> &RemoteLoop {
-        let (_, cntlid) = admitted.controller;
-        &self.loops[(usize::from(cntlid.0) + usize::from(admitted.qid().0)) % self.loops.len()]
-    }
 }
 
 impl Follower for TargetState {
@@ -266,25 +255,6 @@ impl reservations::ReservationFollower for TargetState {
 // Authentication that a target demands of its hosts before it serves them.
 
 impl TargetState {
-    /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
-    pub(super) fn authentication(
-        self: &Arc<Self>,
-        subsystems: &Subsystems,
-        which: Which,
-        data: &[u8; CONNECT_BYTES],
-        (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
-        (is_admin, has_tls): (bool, bool),
-    ) -> Option<Box<Authenticating>> {
-        let (subsystem, demanded) = subsystems.demanded(which)?;
-        let names = ConnectData::decode(data).ok()?;
-        let host = names.hostnqn.nqn().ok();
-        // By whichever name the host has it: both ends calculate with it.
-        let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
-        let keys = ControllerKeys { has_tls, ..demanded.keys(host.as_ref(), &called, is_admin) };
-        let of = (host, subsystem);
-        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, from, mailbox)))
-    }
-
     /// What is known of a host now, where `before` was.
     pub(super) fn keys(
         &self,

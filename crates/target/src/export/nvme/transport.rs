@@ -6,16 +6,11 @@
 //! there is some ([`Engine::fetch`], answered by [`Event::DataArrived`] or [`Event::DataFailed`]),
 //! and answers with or without data ([`Engine::complete`]). All three complete asynchronously;
 //! until then the transport may access the memory: a fetch until its event, an answer until
-//! [`NvmeSession::released`]. If something cannot be sent now (a peer that has posted no receive, a
+//! [`NvmeSession::released`](super::session::NvmeSession::released). If something cannot be sent now (a peer that has posted no receive, a
 //! full socket), the transport keeps it and tries again.
 
-use super::session::NvmeSession;
-use std::net::SocketAddr;
-use weft_connection::pump;
-use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::deviation::Deviations;
-use weft_proto::nvme::sqe::{HostMemory, Sqe};
+use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::stream::Tag;
 
@@ -50,7 +45,7 @@ pub(crate) trait Engine {
     /// and its end.
     fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32);
 
-    /// Returns the value that [`NvmeLink::sent`] has reached when all answers so far are sent.
+    /// Returns the value that [`NvmeLink::sent`](super::session::NvmeLink::sent) has reached when all answers so far are sent.
     fn queued(&self) -> u64;
 
     /// The controller has heard that the answer is out: the tag may name another command.
@@ -70,39 +65,4 @@ pub(crate) trait Engine {
     /// Whether data is known to be intact only when all of it has come, so that nothing may be done
     /// with it before; or data in a capsule may come later than right behind its command.
     fn checks_data(&self) -> bool;
-}
-
-/// The port of a listener, as its transport describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PortAddress {
-    /// What discovery says of it; of a listener at all addresses of this machine, but for the
-    /// address.
-    pub(crate) address: TransportAddress,
-    /// The address that the listener was given, if it has one.
-    pub(crate) listener: Option<SocketAddr>,
-    /// The kind of descriptor by which hosts name their memory.
-    pub(crate) host_memory: HostMemory,
-    /// Data that a command may carry in its capsule, in bytes.
-    pub(crate) in_capsule_bytes: u32,
-}
-
-/// One connection of a host, which hands its commands to a [`NvmeSession`].
-pub(crate) trait NvmeLink: pump::Link<NvmeSession, Engine: Engine> + Send + 'static {
-    /// The transport's name in URLs, for statistics.
-    const PROTOCOL: &'static str;
-
-    /// Who encrypts the connection, if it is encrypted.
-    fn encrypted_by(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// How far answers have been sent, in a count of the transport's own. It grows while there are
-    /// answers, also where there always are further ones.
-    fn sent(&self) -> u64;
-
-    /// What the host did against the transport's rules, if this end closed the connection for it.
-    fn violation(&self) -> Option<String>;
-
-    /// What the host does against the transport's rules that is let pass, since the last call.
-    fn take_deviations(&mut self) -> Deviations;
 }

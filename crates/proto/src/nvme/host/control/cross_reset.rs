@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::{AssociationStage, HostControl};
+use super::{AssociationStage, CrossReset, CrossResetProgress, HostControl};
 use crate::limits::CROSS_RESETS_MAX;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::cross_reset::CrossControllerReset;
@@ -22,24 +22,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 const LOG_BYTES: u32 =
     (CrossResetHeader::BYTES + CrossResetHeader::ENTRIES_MAX * CrossResetEntry::BYTES) as u32;
 
-/// Progress of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// To be sent.
-    Waiting,
-    /// The command is outstanding.
-    Sent,
-    /// The controller is at it; the log page will tell.
-    UnderWay,
-}
-
-/// A controller for which a reset was requested.
-#[derive(Debug)]
-pub(super) struct CrossReset {
-    lost: CrossControllerReset,
-    progress: Progress,
-}
-
 impl HostControl {
     /// Returns whether the controller can reset others.
     pub fn can_cross_reset(&self) -> bool {
@@ -53,7 +35,7 @@ impl HostControl {
     pub fn cross_reset(&mut self, now: Duration, lost: CrossControllerReset) {
         let known = self.cross_resets.iter().any(|reset| reset.lost == lost);
         if self.can_cross_reset() && !known {
-            self.cross_resets.push(CrossReset { lost, progress: Progress::Waiting });
+            self.cross_resets.push(CrossReset { lost, progress: CrossResetProgress::Waiting });
             self.send_cross_resets(now);
         }
     }
@@ -61,13 +43,16 @@ impl HostControl {
     /// Sends what waits, as much as the controller takes at a time (CCRL).
     fn send_cross_resets(&mut self, now: Duration) {
         let limit = usize::from(self.remote.identify.ccrl).min(CROSS_RESETS_MAX);
-        let busy =
-            self.cross_resets.iter().filter(|reset| reset.progress != Progress::Waiting).count();
+        let busy = self
+            .cross_resets
+            .iter()
+            .filter(|reset| reset.progress != CrossResetProgress::Waiting)
+            .count();
         let mut free = limit.saturating_sub(busy);
         for n in 0..self.cross_resets.len() {
-            if free > 0 && self.cross_resets[n].progress == Progress::Waiting {
+            if free > 0 && self.cross_resets[n].progress == CrossResetProgress::Waiting {
                 free -= 1;
-                self.cross_resets[n].progress = Progress::Sent;
+                self.cross_resets[n].progress = CrossResetProgress::Sent;
                 let lost = self.cross_resets[n].lost;
                 // The controller answers when the devices have let go of the last write.
                 self.send(now, Purpose::CrossReset(lost), lost.encode(), AdminData::None, None);
@@ -85,10 +70,10 @@ impl HostControl {
         let immediate = cqe.result as u32 & CrossControllerReset::IMMEDIATE_RESET_SUCCESSFUL != 0;
         let progress = match cqe.status {
             Status::SUCCESS if immediate => return self.cross_reset_over(now, lost, true),
-            Status::SUCCESS => Progress::UnderWay,
+            Status::SUCCESS => CrossResetProgress::UnderWay,
             Status::CROSS_CONTROLLER_RESET_IN_PROGRESS
             | Status::CROSS_CONTROLLER_RESET_LOG_FULL
-            | Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED => Progress::Waiting,
+            | Status::CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED => CrossResetProgress::Waiting,
             _ => return self.cross_reset_over(now, lost, false),
         };
         if let Some(reset) = self.cross_resets.iter_mut().find(|reset| reset.lost == lost) {
@@ -107,7 +92,8 @@ impl HostControl {
     /// event says that one is over.
     pub(super) fn look_at_cross_resets(&mut self, now: Duration) {
         self.send_cross_resets(now);
-        let under_way = self.cross_resets.iter().any(|reset| reset.progress == Progress::UnderWay);
+        let under_way =
+            self.cross_resets.iter().any(|reset| reset.progress == CrossResetProgress::UnderWay);
         if under_way && self.requests.count(Purpose::CrossResetLog) == 0 {
             let sqe = request::cross_reset_log(LOG_BYTES);
             let limit = Some(self.config.command_timeout);
@@ -119,7 +105,7 @@ impl HostControl {
     pub(super) fn cross_reset_log_read(&mut self, now: Duration, cqe: &Cqe, data: &[u8]) {
         let entries = if cqe.status.is_success() { entries(data) } else { Vec::new() };
         let under_way =
-            self.cross_resets.iter().filter(|reset| reset.progress == Progress::UnderWay);
+            self.cross_resets.iter().filter(|reset| reset.progress == CrossResetProgress::UnderWay);
         for lost in under_way.map(|reset| reset.lost).collect::<Vec<_>>() {
             let own = |entry: &&CrossResetEntry| {
                 (entry.icid, entry.ciu, entry.acid) == (lost.icid, lost.ciu, self.remote.cntlid)

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::HostControl;
+use super::{DiscoveryReading, HostControl};
 use crate::limits::{DISCOVERY_ATTEMPTS_MAX, DISCOVERY_ENTRIES_MAX};
 use crate::nvme::host::HostAction;
 use crate::nvme::host::config::{AdminData, DiscoveryResult};
@@ -15,20 +15,10 @@ use crate::nvme::wire::DecodeError;
 /// Entries in one command: what fits 4 KiB, the smallest limit that a controller may set.
 const ENTRIES_PER_COMMAND: usize = 4;
 
-/// Progress of the reading.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    attempts: u32,
-    result: DiscoveryResult,
-    records: usize,
-    /// The header was asked for to see whether it has changed.
-    check: bool,
-}
-
 impl HostControl {
     /// Reads the log from its beginning.
     pub(super) fn read_discovery(&mut self, now: Duration) {
-        self.reading = Reading::default();
+        self.reading = DiscoveryReading::default();
         self.ask_discovery_header(now, true);
     }
 
@@ -100,7 +90,7 @@ impl HostControl {
         if reading.attempts == DISCOVERY_ATTEMPTS_MAX {
             return Err(HostError::Violation(Violation::Unsettled(reading.attempts)));
         }
-        *reading = Reading {
+        *reading = DiscoveryReading {
             attempts: reading.attempts + 1,
             result: DiscoveryResult { generation: header.genctr, entries: Vec::new() },
             records: header.numrec as usize,

@@ -13,11 +13,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::access::Access;
-use self::cross_reset::CrossReset;
-use self::discovery::Reading;
-use self::recovery::Stuck;
 use self::scan::Scan;
-use super::config::{AdminData, HostAction, HostConfig};
+use super::config::{AdminData, DiscoveryResult, HostAction, HostConfig};
 use super::error::{Asked, HostError};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
 use super::remote::RemoteController;
@@ -25,6 +22,7 @@ use super::request::{AssociationStep, Purpose, RequestId, Requests};
 use super::timer::{Timer, Timers};
 use crate::limits::{ADMIN_QUEUE_ENTRIES_MAX, QUEUE_ENTRIES_MAX};
 use crate::nvme::cqe::Cqe;
+use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::fabrics::{Connect, ConnectData};
 use crate::nvme::property::Configuration;
 use crate::nvme::sqe::Sqe;
@@ -48,6 +46,45 @@ pub(super) enum AssociationStage {
     ShuttingDown,
     /// Over.
     Ended,
+}
+
+/// An I/O command that took too long.
+#[derive(Debug)]
+struct Stuck {
+    qid: Qid,
+    cid: Cid,
+    /// An Abort was sent for it.
+    aborted: bool,
+    /// When the controller is reset for it.
+    deadline: Duration,
+}
+
+/// Progress of a Cross-Controller Reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CrossResetProgress {
+    /// To be sent.
+    Waiting,
+    /// The command is outstanding.
+    Sent,
+    /// The controller is at it; the log page will tell.
+    UnderWay,
+}
+
+/// A controller for which a reset was requested.
+#[derive(Debug)]
+struct CrossReset {
+    lost: CrossControllerReset,
+    progress: CrossResetProgress,
+}
+
+/// Progress of the reading of the discovery log.
+#[derive(Debug, Default)]
+struct DiscoveryReading {
+    attempts: u32,
+    result: DiscoveryResult,
+    records: usize,
+    /// The header was asked for to see whether it has changed.
+    check: bool,
 }
 
 /// One association with a controller, seen from the host. See the [module](super) for how to drive
@@ -79,7 +116,7 @@ pub struct HostControl {
     unsure: Vec<Nsid>,
     /// The one that is used, as it was when its use began.
     used: Option<RemoteNamespace>,
-    reading: Reading,
+    reading: DiscoveryReading,
     access: Access,
     cross_resets: Vec<CrossReset>,
     event_refused: bool,
@@ -116,7 +153,7 @@ impl HostControl {
             unusable: Vec::new(),
             unsure: Vec::new(),
             used: None,
-            reading: Reading::default(),
+            reading: DiscoveryReading::default(),
             access: Access::default(),
             cross_resets: Vec::new(),
             event_refused: false,

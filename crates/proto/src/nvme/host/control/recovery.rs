@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::setup::refused;
-use super::{AssociationStage, HostControl};
+use super::{AssociationStage, HostControl, Stuck};
 use crate::limits::{CROSS_RESETS_MAX, STUCK_COMMANDS_MAX};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::host::HostAction;
@@ -21,17 +21,6 @@ use crate::nvme::types::{Cid, Qid};
 const ABORTS_OUTSTANDING_MAX: usize =
     (HostConfig::ADMIN_COMMANDS - 4 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize
         - CROSS_RESETS_MAX;
-
-/// An I/O command that took too long.
-#[derive(Debug)]
-pub(super) struct Stuck {
-    pub qid: Qid,
-    pub cid: Cid,
-    /// An Abort was sent for it.
-    aborted: bool,
-    /// When the controller is reset for it.
-    pub deadline: Duration,
-}
 
 impl HostControl {
     fn keep_alive(&self) -> Duration {

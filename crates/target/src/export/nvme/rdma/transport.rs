@@ -5,8 +5,9 @@
 //! work that needs it waits, and all behind it, until that of another command is free.
 
 use super::receives::Receives;
+use crate::export::nvme::session::NvmeLink;
 use crate::export::nvme::session::NvmeSession;
-use crate::export::nvme::transport::{self, Engine, Event};
+use crate::export::nvme::transport::{Engine, Event};
 use weft_connection::capture::{CapsuleTap, Capture, Start};
 use weft_connection::limits::RDMA_LENT_PIECES;
 use weft_connection::nvme::rdma::{NoMemoryNow, Turn, Wire, limits};
@@ -387,7 +388,7 @@ impl Link<NvmeSession> for RdmaLink {
     }
 }
 
-impl transport::NvmeLink for RdmaLink {
+impl NvmeLink for RdmaLink {
     const PROTOCOL: &'static str = "nvme+rdma";
 
     fn sent(&self) -> u64 {

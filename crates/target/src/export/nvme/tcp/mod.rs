@@ -4,11 +4,12 @@ mod security;
 
 pub(super) use self::security::ConnectionSecurity;
 use super::connection::NvmeConnection;
+use super::ports::PortAddress;
 use super::target_state::TargetState;
-use super::transport::PortAddress;
 use crate::export::listen::Open;
+use crate::export::nvme::session::NvmeLink;
 use crate::export::nvme::session::NvmeSession;
-use crate::export::nvme::transport::{Engine, Event, NvmeLink};
+use crate::export::nvme::transport::{Engine, Event};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
