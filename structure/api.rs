@@ -18,16 +18,7 @@ use crate::files;
 const CRATES: [(&str, &[&str]); 4] = [
     (
         "crates/connection/src/",
-        &[
-            "iscsi_remarks",
-            "memory",
-            "name_files",
-            "naming",
-            "nvme",
-            "reservation_kind",
-            "status",
-            "unsettled",
-        ],
+        &["iscsi_remarks", "memory", "name_files", "naming", "nvme", "reservation_kind", "status"],
     ),
     ("crates/initiator/src/", &[]),
     ("crates/target/src/", &[]),

@@ -5,7 +5,8 @@
 //! * [`mod@url`]: URLs; [`identity`]: permanent names; [`TlsFiles`] and [`TlsPsk`]: files of TLS.
 //! * [`loops`]: event loops on threads; [`BlockingDisk`]: a device with blocking calls.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
-//! * [`late`]: what the next process has to know of writes of this one.
+//! * [`settle`]: commands that a peer may still execute when their connection, or this process, is
+//!   gone.
 //! * `status`: translates status codes between protocols.
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
@@ -14,7 +15,6 @@ mod blocking_disk;
 pub mod capture;
 pub mod identity;
 pub mod iscsi_remarks;
-pub mod late;
 pub mod limits;
 pub mod loops;
 pub mod memory;
@@ -27,10 +27,10 @@ pub mod refusals;
 pub mod renewal;
 pub mod reported;
 pub mod reservation_kind;
+pub mod settle;
 pub mod statistics;
 pub mod status;
 pub mod tls;
-pub mod unsettled;
 pub mod url;
 
 pub use blocking_disk::BlockingDisk;

@@ -27,8 +27,8 @@ pub mod overwrite;
 pub use disk::Disk;
 pub use open::{begin, check, is_remote, open, open_unless};
 pub use weft_connection::{
-    BlockingDisk, Renewed, TlsFiles, TlsPsk, capture, identity, late, limits, loops, pump,
-    refusals, reported, statistics, url,
+    BlockingDisk, Renewed, TlsFiles, TlsPsk, capture, identity, limits, loops, pump, refusals,
+    reported, settle, statistics, url,
 };
 pub use weft_initiator::{ConnectOptions, Control, NameTable, Names, PathOptions, paths, source};
 pub use weft_target::{export, health, inventory, kept, report, reservations};

@@ -18,7 +18,7 @@ use weft_base::lock::Lock;
 use weft_block::{Device, Opening};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::Identities;
-use weft_endpoint::late::{LateWriter, LateWrites, Stopping, Watch};
+use weft_endpoint::settle::{LateWriter, LateWrites, Stopping, Watch};
 use weft_io::Time;
 use weft_io::sim::{HostId, LoopId, Rng, World};
 

@@ -13,8 +13,8 @@
 //!   reads them back and compares (`compare`), or writes them again where weft is the only writer;
 //! * `registered` asks a device who else is registered with it, where that decides whether weft is
 //!   its only writer;
+//! * `weft_connection::settle::unresolved` holds back operations that overlap a lost write;
 //! * `ordered` lets overlapping writes over a volatile cache out one after the other;
-//! * `unresolved` holds back operations that overlap a lost write;
 //! * `admit` refuses another device in the place of the one that was opened; `samples` compares the
 //!   data of paths that lead to different targets.
 //!
@@ -42,7 +42,6 @@ mod samples;
 mod size;
 mod stranded;
 mod unflushed;
-mod unresolved;
 mod verdict;
 
 use crate::source::ConnectOptions;

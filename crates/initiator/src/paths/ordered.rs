@@ -5,9 +5,9 @@
 //! have shown it. If the target then loses its cache, neither a comparison nor a repetition can
 //! find out which data is right.
 
-use super::unresolved::Key;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_base::lock::Lock;
+use weft_connection::settle::unresolved::WriteKey;
 
 /// The writes of a device that have gone out and those that wait for them, of all its queues.
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Ranges {
     /// overlaps.
     out: Vec<(u64, u64)>,
     /// What waits, in the order in which it came.
-    waiting: Vec<(Key, u64, u64)>,
+    waiting: Vec<(WriteKey, u64, u64)>,
 }
 
 impl Ranges {
@@ -52,7 +52,7 @@ impl Ordered {
     }
 
     /// The same for a write that has a name, under which it waits for its turn.
-    pub(super) fn go_or_wait(&self, key: Key, first: u64, blocks: u32) -> bool {
+    pub(super) fn go_or_wait(&self, key: WriteKey, first: u64, blocks: u32) -> bool {
         let (ranges, end) = (&mut *self.ranges.lock(), first + u64::from(blocks));
         let place = ranges.waiting.iter().position(|(other, ..)| *other == key);
         let earlier = &ranges.waiting[..place.unwrap_or(ranges.waiting.len())];
@@ -81,7 +81,7 @@ impl Ordered {
     }
 
     /// A write that may have waited never goes out. Returns whether it did, and others do.
-    pub(super) fn forget(&self, key: Key) -> bool {
+    pub(super) fn forget(&self, key: WriteKey) -> bool {
         self.retain(|other| other != key)
     }
 
@@ -90,7 +90,7 @@ impl Ordered {
         self.retain(|(of, _)| of != queue)
     }
 
-    fn retain(&self, keep: impl Fn(Key) -> bool) -> bool {
+    fn retain(&self, keep: impl Fn(WriteKey) -> bool) -> bool {
         if !self.has_waiting.load(Ordering::Acquire) {
             return false;
         }

@@ -9,7 +9,6 @@ use super::registered::Others;
 use super::reserved::Key;
 use super::size::Size;
 use super::unflushed::Unflushed;
-use super::unresolved::Unresolved;
 use crate::control::Control;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +16,7 @@ use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::path::{PathState, PathStatus};
 use weft_block::{AccessState, Device, Pending, Presence, Promise};
+use weft_connection::settle::unresolved::UnresolvedWrites;
 use weft_io::{DriverId, RemoteLoop};
 
 /// See the module.
@@ -28,7 +28,7 @@ pub(super) struct PathGroup {
     pub(super) key: Option<Key>,
     pub(super) base: Base,
     /// Writes that were lost and are not completed.
-    pub(super) unresolved: Unresolved,
+    pub(super) unresolved: UnresolvedWrites,
     /// Writes that are in flight, if the device has a volatile cache.
     pub(super) ordered: Ordered,
     /// Completed writes that no flush covers, if the device has a volatile cache.
@@ -130,7 +130,7 @@ impl PathGroup {
             options,
             key,
             base,
-            unresolved: Unresolved::default(),
+            unresolved: UnresolvedWrites::default(),
             ordered: Ordered::default(),
             size,
             version: AtomicU64::new(1),

@@ -2,9 +2,9 @@
 
 use super::flights::Flight;
 use super::options::Failover;
-use crate::source::settle::GONE;
 use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
 use weft_connection::limits::{PATH_REFUSALS_MAX, PATH_REPEATS_MAX};
+use weft_connection::settle::lost_writes::GONE;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,6 @@ mod options;
 pub(crate) mod queue;
 #[doc(hidden)]
 pub mod rbd;
-pub(crate) mod settle;
 
 pub use authentication::HostSecrets;
 pub use options::ConnectOptions;

@@ -7,7 +7,6 @@
 //! are refused as not sent, and the owner is notified that the device is gone.
 
 use super::link::DeviceLink;
-use super::settle::{GONE, LostWrites};
 use crate::paths::Failover;
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,6 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, Outcome};
 use weft_connection::limits::SEND_AHEAD_BYTES;
+use weft_connection::settle::lost_writes::{GONE, LostWrites};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
@@ -151,7 +151,7 @@ impl<C: Commands> RemoteQueue<C> {
                 commands.lost(e.to_string());
                 return Err(Error::io(format!("cannot watch a connection: {e}"), e));
             }
-            let lost = LostWrites::new(failover);
+            let lost = LostWrites::new(failover == Failover::Safe);
             let inner = QueueState {
                 link: Some(link),
                 commands,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weft_block::{Device, Error};
 use weft_endpoint::identity::{namespace_uuid, subsystem_nqn};
 use weft_endpoint::kept::KeptDevice;
-use weft_endpoint::late::LateWriters;
+use weft_endpoint::settle::LateWriters;
 
 /// The device to be served, and the disk of a killed server that it continues.
 pub(super) struct Serving {

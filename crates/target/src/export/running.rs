@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Device, Error, waiting};
 use weft_connection::BlockingDisk;
 use weft_connection::capture::Capture;
-use weft_connection::late::LateWriters;
 use weft_connection::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
+use weft_connection::settle::LateWriters;
 use weft_connection::tls::TlsFiles;
 
 /// Configuration of exports of any protocol.

@@ -13,7 +13,7 @@ use weft_block::{
     BlockDevice, BlockQueue, Completion, Device, Error, InPlace, Op, OpKind, Outcome, Status,
     StatusKind,
 };
-use weft_connection::late::LateWriters;
+use weft_connection::settle::LateWriters;
 use weft_io::{DriverId, Handle};
 
 /// The device of such a disk. Where what was written and not flushed may be lost, the first flush

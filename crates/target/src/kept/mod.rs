@@ -19,8 +19,8 @@ use std::time::Duration;
 use weft_base::lock::Lock;
 use weft_block::{Device, Error, waiting};
 use weft_connection::BlockingDisk;
-use weft_connection::late::{LateWriters, LateWrites, Watch};
 use weft_connection::limits::INHERITED_FLUSH_S;
+use weft_connection::settle::{LateWriters, LateWrites, Watch};
 
 /// Which disk.
 pub(crate) struct KeptDisk<'a> {

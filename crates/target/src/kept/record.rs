@@ -9,8 +9,8 @@ use std::path::Path;
 use std::{fs, io};
 use uuid::Uuid;
 use weft_block::BlockDevice;
-use weft_connection::late::LateWrites;
 use weft_connection::limits::KEPT_RECORD_BYTES_MAX;
+use weft_connection::settle::LateWrites;
 use weft_io::durable::{self, Readers};
 use weft_io::private_files::read_own;
 

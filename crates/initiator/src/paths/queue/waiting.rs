@@ -1,8 +1,8 @@
 //! The end of operations that no path has.
 
 use super::PathsQueue;
-use crate::source::settle::GONE;
 use weft_block::{Op, Outcome, Status};
+use weft_connection::settle::lost_writes::GONE;
 
 impl PathsQueue {
     /// No path can be used, and operations do not wait for one.

@@ -3,7 +3,7 @@
 use crate::control::Control;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_base::lock::Lock;
-use weft_connection::unsettled::{Pair, Unsettled};
+use weft_connection::settle::registry::{Pair, Unsettled};
 
 use uuid::Uuid;
 use weft_io::{DriverId, RemoteLoop, Time};

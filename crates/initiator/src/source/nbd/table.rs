@@ -2,7 +2,6 @@
 
 use crate::source::idle::Idle;
 use crate::source::queue::{Commands, Watchdog};
-use crate::source::settle::{GONE, LostWrites};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{
@@ -10,6 +9,7 @@ use weft_block::{
 };
 use weft_connection::memory::{add_pieces, piece, piece_mut};
 use weft_connection::pump::{Flow, Handler, Pieces, StreamPump};
+use weft_connection::settle::lost_writes::{GONE, LostWrites};
 use weft_connection::status::nbd::from_nbd;
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{DriverId, Handle, Time};

@@ -23,8 +23,8 @@ use weft_proto::nvme::types::{Cid, Nsid, Qid};
 
 use crate::source::ConnectOptions;
 use crate::source::queue::QueueGate;
-use crate::source::settle::nvme_bound;
-use weft_connection::unsettled::Unsettled;
+use weft_connection::settle::lost_writes::nvme_bound;
+use weft_connection::settle::registry::Unsettled;
 
 /// An I/O connection whose Connect has succeeded.
 pub(crate) struct IoConnection<L> {

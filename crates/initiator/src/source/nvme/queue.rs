@@ -8,11 +8,11 @@ use super::transport::{
 };
 use crate::source::link::DeviceLink;
 use crate::source::queue::{Commands, QueueGate, Watchdog};
-use crate::source::settle::LostWrites;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Completion, DeviceChange, Op, Presence};
 use weft_connection::limits::SETTLE_S;
+use weft_connection::settle::lost_writes::LostWrites;
 use weft_io::{Activity, DriverId, Handle, RemoteLoop, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;

@@ -10,9 +10,7 @@ use super::target_state::TargetState;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_proto::nvme::auth::ControllerKeys;
-use weft_proto::nvme::controller::{
-    CONNECT_BYTES, ConnectError, ConnectRefusal, subsystem_name,
-};
+use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, ConnectRefusal, subsystem_name};
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Qid;

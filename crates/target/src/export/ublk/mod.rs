@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_base::lock::Lock;
 use weft_block::Error;
-use weft_connection::late::LateWriters;
+use weft_connection::settle::LateWriters;
 use weft_connection::tls::TlsFiles;
 use weft_io::RemoteLoop;
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 use weft_connection::identity::HostIdentity;
-use weft_connection::late::LateWriters;
 use weft_connection::limits::{POOL_PARTS, TRANSFER_BYTES_MAX, UBLK_OPEN_S, UBLK_QUEUES_MAX};
 use weft_connection::loops::ask;
+use weft_connection::settle::LateWriters;
 use weft_io::RemoteLoop;
 use weft_io::ublk::{DEPTH, DiskAttributes, Info, State, UblkControl, UblkDevice, UblkParameters};
 

@@ -7,7 +7,7 @@ use crate::kept::{Kept, KeptDisk};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_connection::late::LateWriters;
+use weft_connection::settle::LateWriters;
 
 /// The record of a socket's disk. When the last user of it has ended in order, it is forgotten.
 pub(super) struct KeptOfSocket {

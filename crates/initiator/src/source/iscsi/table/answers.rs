@@ -3,11 +3,11 @@
 use super::{Table, TaskSlot};
 use crate::source::iscsi::identity::is_missing;
 use crate::source::iscsi::step::Running;
-use crate::source::settle::GONE;
 use std::time::Duration;
 use weft_block::{Op, OpKind, Outcome, Status, StatusKind};
 use weft_connection::limits::ISCSI_BUSY_PAUSE_MS;
 use weft_connection::refusals::Refusals;
+use weft_connection::settle::lost_writes::GONE;
 use weft_connection::status::scsi::from_scsi;
 use weft_proto::iscsi::deviation::Deviations;
 use weft_proto::iscsi::initiator::{CommandOutcome, CommandResponse, Initiator, InitiatorEvent};

@@ -9,7 +9,6 @@ use super::identity::Identification;
 use super::session_names::SessionEnd;
 use super::step::Running;
 use crate::source::iscsi::device_state::access_of;
-use crate::source::settle::GONE;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::{AccessState, Completion, DeviceChange, Op, OpKind, Outcome, Status, StatusKind};
 use weft_connection::limits::{ABSENT_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
 use weft_connection::pump::{Flow, Handler};
+use weft_connection::settle::lost_writes::GONE;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, RemoteLoop, Time};
 use weft_proto::iscsi::initiator::{

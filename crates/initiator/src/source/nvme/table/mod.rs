@@ -5,10 +5,10 @@ pub(super) mod tests;
 
 use super::transport::CommandEngine;
 use crate::source::nvme::reserve;
-use crate::source::settle::{GONE, LostWrites};
 use weft_block::limits::RESERVATION_REPORT_BYTES;
 use weft_block::{Completion, Op, OpKind, Outcome, ReserveAction, Status, StatusKind};
 use weft_connection::memory::{piece, piece_mut};
+use weft_connection::settle::lost_writes::{GONE, LostWrites};
 use weft_connection::status::nvme::from_nvme;
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;

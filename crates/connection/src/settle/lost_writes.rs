@@ -3,10 +3,9 @@
 //!
 //! Until then it is neither answered nor sent again: it could be executed after what was written
 //! later, and undo that. Each protocol knows other ways to be certain sooner; where none of them
-//! works, time has to pass. The bounds are those of the peer's own timers where it has some, and
-//! [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
+//! works, time has to pass. The bounds are those of the peer's own timers where it has some, and the
+//! option `quiesce_time` where it has none.
 
-use crate::paths::Failover;
 use std::time::Duration;
 use weft_block::{Completion, Op, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
@@ -14,31 +13,33 @@ use weft_io::{DriverId, Handle, Time};
 use weft_proto::nvme::identify::IdentifyController;
 
 /// The status of operations whose connection is over.
-pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
+pub const GONE: Status = Status::new(StatusKind::Gone);
 
 /// The unit in which controllers say to what they round keep alive timeouts up (KAS), ms.
 const KEEP_ALIVE_UNIT_MS: u64 = 100;
 
 /// Writes that were under way when their connection ended.
-pub(crate) struct LostWrites {
-    failover: Failover,
+pub struct LostWrites {
+    /// Writes are kept until they cannot be executed any more.
+    keeps: bool,
     ops: Vec<Op>,
     timer: TimerSlot,
 }
 
 impl LostWrites {
-    pub(crate) fn new(failover: Failover) -> Self {
-        Self { failover, ops: Vec::new(), timer: TimerSlot::default() }
+    /// `keeps`: a write that may still be executed is not answered before it cannot be any more.
+    pub fn new(keeps: bool) -> Self {
+        Self { keeps, ops: Vec::new(), timer: TimerSlot::default() }
     }
 
     /// An operation that was under way. How it ends; `None`: it is kept, as it may change the
     /// device still. `never_sent`: its present command was not; `untouched`: nor was one before
     /// that, which has been answered.
-    pub(crate) fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
+    pub fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
         let outcome = match (never_sent, untouched) {
             (true, true) => Outcome::NotSent(GONE),
             (true, false) => Outcome::settled(GONE),
-            (false, _) if op.kind.is_write() && self.failover == Failover::Safe => {
+            (false, _) if op.kind.is_write() && self.keeps => {
                 self.ops.push(op);
                 return None;
             }
@@ -48,19 +49,13 @@ impl LostWrites {
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ops.len()
     }
 
     /// Ends them if it is `at` or later, when they cannot be executed any more; otherwise the
     /// driver is woken then.
-    pub(crate) fn settle(
-        &mut self,
-        on: &Handle,
-        driver: DriverId,
-        at: Time,
-        done: &mut Vec<Completion>,
-    ) {
+    pub fn settle(&mut self, on: &Handle, driver: DriverId, at: Time, done: &mut Vec<Completion>) {
         if self.ops.is_empty() {
             return;
         }
@@ -82,7 +77,7 @@ impl Drop for LostWrites {
 /// notices within two keep alive timeouts, or three where any command restarts its timer, and then
 /// takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
 /// `quiesce` has to do.
-pub(crate) fn nvme_bound(
+pub fn nvme_bound(
     keep_alive: Duration,
     controller: &IdentifyController,
     quiesce: Duration,
@@ -100,7 +95,7 @@ pub(crate) fn nvme_bound(
 
 /// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15,
 /// §13.16), and takes to end them.
-pub(crate) fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
+pub fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
     Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce
 }
 

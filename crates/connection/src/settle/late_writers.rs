@@ -1,6 +1,6 @@
 //! Peers that may still execute this process's writes after it exits.
 
-use crate::unsettled::{Pair, Registry, Unsettled};
+use super::registry::{Pair, Registry, Unsettled};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;

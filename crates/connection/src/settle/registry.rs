@@ -67,7 +67,7 @@ impl Registry {
     }
 
     /// A process before this one has left an association.
-    pub(crate) fn inherited(
+    pub(super) fn inherited(
         &self,
         pair: Pair,
         instance: Option<CrossControllerReset>,

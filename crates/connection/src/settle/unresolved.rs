@@ -13,50 +13,51 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_base::lock::Lock;
 
-/// Whose write it is: the queue and the name there.
-pub(super) type Key = (u64, u64);
+/// The queue of a write, and its name there.
+pub type WriteKey = (u64, u64);
 
 /// The unresolved writes of a device, of all its queues.
 #[derive(Default)]
-pub(super) struct Unresolved {
+pub struct UnresolvedWrites {
     count: AtomicUsize,
     writes: Lock<Vec<Write>>,
 }
 
 struct Write {
-    key: Key,
+    key: WriteKey,
     lba: u64,
     end: u64,
     /// See the module.
     hides: bool,
 }
 
-impl Unresolved {
+impl UnresolvedWrites {
     /// Whether there are any: nothing else is asked while all is well.
     #[inline]
-    pub(super) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    pub(super) fn add(&self, key: Key, lba: u64, blocks: u32) {
+    /// Adds a write.
+    pub fn add(&self, key: WriteKey, lba: u64, blocks: u32) {
         let mut writes = self.writes.lock();
         writes.push(Write { key, lba, end: lba + u64::from(blocks), hides: false });
         self.count.store(writes.len(), Ordering::Release);
     }
 
     /// Removes a write. Returns whether it hid something.
-    pub(super) fn remove(&self, key: Key) -> bool {
+    pub fn remove(&self, key: WriteKey) -> bool {
         self.retain(|write| write.key != key)
     }
 
     /// Removes a write unless it hides something; whether it did.
-    pub(super) fn remove_if_open(&self, key: Key) -> bool {
+    pub fn remove_if_open(&self, key: WriteKey) -> bool {
         self.retain(|write| write.key != key || write.hides);
         !self.writes.lock().iter().any(|write| write.key == key)
     }
 
     /// Removes all writes of a queue, whose loop ends. Returns whether one of them hid something.
-    pub(super) fn forget(&self, queue: u64) -> bool {
+    pub fn forget(&self, queue: u64) -> bool {
         self.any() && self.retain(|write| write.key.0 != queue)
     }
 
@@ -73,14 +74,14 @@ impl Unresolved {
     }
 
     /// Their blocks: the first, and the one behind the last.
-    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
         self.writes.lock().iter().map(|write| (write.lba, write.end)).collect()
     }
 
     /// The target has restarted, and these blocks (the first, and the one behind the last) do not
     /// hold what they should. Returns whether writes are on all of them, which hide that from now
     /// on.
-    pub(super) fn hide(&self, first: u64, end: u64) -> bool {
+    pub fn hide(&self, first: u64, end: u64) -> bool {
         let mut writes = self.writes.lock();
         let mut over: Vec<&mut Write> =
             writes.iter_mut().filter(|write| write.lba < end && first < write.end).collect();
@@ -96,17 +97,17 @@ impl Unresolved {
     }
 
     /// Whether a write hides something.
-    pub(super) fn does_hide(&self, key: Key) -> bool {
+    pub fn does_hide(&self, key: WriteKey) -> bool {
         self.any() && self.writes.lock().iter().any(|write| write.hides && write.key == key)
     }
 
     /// Whether one of the writes hides something.
-    pub(super) fn hide_any(&self) -> bool {
+    pub fn hide_any(&self) -> bool {
         self.any() && self.writes.lock().iter().any(|write| write.hides)
     }
 
     /// Whether an operation on these blocks has to wait.
-    pub(super) fn overlaps(&self, lba: u64, blocks: u32) -> bool {
+    pub fn overlaps(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
         blocks > 0 && self.writes.lock().iter().any(|write| lba < write.end && write.lba < end)
     }
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn operations_on_the_same_blocks_wait_and_others_do_not() {
-        let unresolved = Unresolved::default();
+        let unresolved = UnresolvedWrites::default();
         assert!(!unresolved.any());
         unresolved.add((1, 1), 10, 4);
         unresolved.add((2, 1), 20, 1);
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_hides_something_does_so_until_it_is_resolved() {
-        let unresolved = Unresolved::default();
+        let unresolved = UnresolvedWrites::default();
         unresolved.add((1, 1), 10, 4);
         unresolved.add((2, 1), 20, 1);
         assert!(!unresolved.hide(13, 15) && !unresolved.hide(9, 11) && !unresolved.hide_any());
