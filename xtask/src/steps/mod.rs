@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use plan::{Known, Run};
 
 use crate::{sh, steps::budget::Gauge, times};
-pub use process::{Limit, giving_way, interrupted, run_limited, run_lines};
+pub use process::{Ended, Limit, giving_way, interrupted, run_limited, run_lines};
 pub use results::Results;
 pub use step::{Step, Turn, Work};
 

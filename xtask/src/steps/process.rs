@@ -41,6 +41,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub struct Ended {
     /// None: it did not start, it was silent for too long, or the run was interrupted.
     pub status: Option<ExitStatus>,
+    /// Time on the clock.
     pub elapsed: Duration,
     /// Processor time of it and of all that it has waited for.
     pub cpu: Duration,

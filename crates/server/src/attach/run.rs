@@ -209,12 +209,16 @@ pub fn free_nbd() -> Result<String, Error> {
 /// # Errors
 /// There is none.
 pub fn find_free_nbd() -> Result<String, Error> {
-    if !Path::new("/sys/block/nbd0").exists() {
+    find_free_nbd_in(Path::new("/sys/block"))
+}
+
+fn find_free_nbd_in(all: &Path) -> Result<String, Error> {
+    if !all.join("nbd0").exists() {
         let text = "this system has no nbd driver at present: `modprobe nbd` loads it, and `--serve-only` needs none";
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     for n in 0..256 {
-        let place = Path::new("/sys/block").join(format!("nbd{n}"));
+        let place = all.join(format!("nbd{n}"));
         if !place.exists() {
             break;
         }
@@ -300,6 +304,22 @@ mod tests {
         assert_eq!(much.len(), 1_000_000);
         let failed = output_of(&line(&["cat", "/nonexistent/weft"]), limit).unwrap_err();
         assert!(failed.to_string().contains("`cat /nonexistent/weft` failed: "), "{failed}");
+    }
+
+    #[test]
+    fn a_free_nbd_has_no_size_and_no_client() {
+        let root = std::env::temp_dir().join(format!("weft-nbd-{}", std::process::id()));
+        let find = || find_free_nbd_in(&root).map_err(|e| e.kind());
+        assert_eq!(find(), Err(ErrorKind::Unsupported));
+        for (device, size) in [("nbd0", "2048\n"), ("nbd1", "0\n"), ("nbd2", "0\n")] {
+            std::fs::create_dir_all(root.join(device)).unwrap();
+            std::fs::write(root.join(device).join("size"), size).unwrap();
+        }
+        std::fs::write(root.join("nbd1/pid"), "1\n").unwrap();
+        assert_eq!(find().as_deref(), Ok("/dev/nbd2"));
+        std::fs::write(root.join("nbd2/size"), "8\n").unwrap();
+        assert_eq!(find(), Err(ErrorKind::NoResources));
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn build(sources: &Texts, row: Vec<Candidate>, count: usize) -> Result<Built
 }
 
 /// The package of a source.
-pub fn package(path: &str) -> String {
+fn package(path: &str) -> String {
     match path.split('/').nth(1) {
         Some("cli") => "weft".into(),
         name => format!("weft-{}", name.unwrap_or_default()),

@@ -25,6 +25,17 @@ const OTHERS: [&str; 8] = [
     "/verbs/library",
 ];
 
+/// All candidates, in the order in which these seeds draw them, in turn.
+pub fn rows(sources: &Texts, seeds: &[u64]) -> Result<Vec<Candidate>> {
+    let rows: Result<Vec<_>> = seeds.iter().map(|seed| row(sources, *seed)).collect();
+    let mut rows: Vec<_> = rows?.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    while rows.iter().any(|row| row.len() > 0) {
+        all.extend(rows.iter_mut().filter_map(Iterator::next));
+    }
+    Ok(all)
+}
+
 /// All candidates, in the order in which this seed draws them: one of each kind in turn.
 pub fn row(sources: &Texts, seed: u64) -> Result<Vec<Candidate>> {
     let (mut kinds, mut seen) = (KINDS.map(|_| Vec::new()), BTreeMap::<String, usize>::new());
@@ -84,17 +95,37 @@ pub fn take(row: &mut VecDeque<Candidate>, taken: &mut Vec<Candidate>, count: us
 
 /// The module of each crate that has mutants, without the mutants themselves.
 const CHOICE: &str = "\
-//! The mutant of this process, from the environment.
+//! The mutant of this process, from the environment, and those that it reaches, in a directory.
+
+use std::sync::{OnceLock, atomic::{AtomicBool, Ordering}};
 
 /// A mutant of this crate.
-pub(crate) struct Mutant(u32);
+pub(crate) struct Mutant(u32, AtomicBool);
 
 impl Mutant {
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number, AtomicBool::new(false))
+    }
+
     #[inline]
     pub(crate) fn is(&self) -> bool {
-        static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+        static CHOSEN: OnceLock<u32> = OnceLock::new();
+        if !self.1.load(Ordering::Relaxed) {
+            self.reached();
+        }
         let chosen = || std::env::var(\"WEFT_MUTANT\").ok()?.parse().ok();
         *CHOSEN.get_or_init(|| chosen().unwrap_or(0)) == self.0
+    }
+
+    #[cold]
+    fn reached(&self) {
+        self.1.store(true, Ordering::Relaxed);
+        if let Some(directory) = std::env::var_os(\"WEFT_MUTANTS_REACHED\") {
+            let file = std::path::Path::new(&directory).join(self.0.to_string());
+            if std::fs::write(file, []).is_err() {
+                std::process::abort();
+            }
+        }
     }
 }
 
@@ -129,7 +160,7 @@ pub fn plant(sources: &Texts, mutants: &[(usize, Candidate)]) -> Result<Texts> {
             changed.insert(root.clone(), text);
         }
         let module = changed.entry(module).or_insert_with(|| CHOICE.into());
-        *module += &format!("pub(crate) static M{number}: Mutant = Mutant({number});\n");
+        *module += &format!("pub(crate) static M{number}: Mutant = Mutant::new({number});\n");
     }
     Ok(changed)
 }

@@ -5,8 +5,7 @@ use lab_edited::Texts;
 
 use super::{
     MutantsArgs,
-    draw::{plant, row, take},
-    failed,
+    draw::{plant, row, rows, take},
     find::{Candidate, Kind, candidates},
 };
 
@@ -70,7 +69,7 @@ fn a_mutant_is_asked_for_by_its_number() {
          impl A { fn g(&self) { if !crate::mutant::M5.is() { self.h(); } } }\n\nmod mutant;\n"
     );
     let module = &changed["crates/io/src/mutant.rs"];
-    assert!(module.contains("pub(crate) static M4: Mutant = Mutant(4);\n"), "{module}");
+    assert!(module.contains("pub(crate) static M4: Mutant = Mutant::new(4);\n"), "{module}");
     assert!(syn::parse_file(module).is_ok());
 }
 
@@ -90,12 +89,12 @@ fn what_is_drawn_depends_on_the_seed_and_not_on_the_place() {
     let names = |of: Vec<Candidate>| Vec::from_iter(of.into_iter().map(|one| one.text));
     assert_eq!(names(drawn(&here, 1, 10)), names(drawn(&moved, 1, 10)));
     assert_ne!(names(drawn(&here, 1, 10)), names(drawn(&here, 2, 10)));
-}
-
-#[test]
-fn tests_that_fail_without_a_mutant_are_found_by_name() {
-    let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\nfailures:\n    a::c\n";
-    assert_eq!(failed(output), ["a::c"]);
+    let of_both = names(rows(&here, &[1, 2]).unwrap());
+    let of_each = [1, 2].map(|seed| names(row(&here, seed).unwrap()));
+    assert_eq!(
+        of_both[..4],
+        [0, 1].map(|nth| of_each.each_ref().map(|of| of[nth].clone())).concat()
+    );
 }
 
 #[test]

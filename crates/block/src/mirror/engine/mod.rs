@@ -77,7 +77,7 @@ struct Maps {
     version: u64,
 }
 
-/// Outcome for readers.
+/// Outcome of reads of blocks that no leg can be read from.
 const UNREADABLE: Outcome = Outcome::Done(Status::new(StatusKind::Media));
 
 /// Progress of closing.
