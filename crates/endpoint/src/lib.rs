@@ -13,8 +13,8 @@
 //! * [`health`]: the counters of SMART logs, which go on after a restart.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
-//! * [`late`]: what the next process has to know of writes of this one; [`kept`]: how it takes a
-//!   disk over.
+//! * [`settle`]: writes that may still be executed when this process has ended; [`kept`]: disks that
+//!   the next process takes over.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]

@@ -12,14 +12,14 @@ use weft_connection::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl, w
 use weft_initiator::paths::{self, Begin, Failover, PathOpener};
 use weft_initiator::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 
-/// What the URLs of each network source start with, and what opens them.
+/// The schemes of each network source, and the function that opens it.
 const SOURCES: [(&[&str], Begin); 3] = [
     (&NVME_SCHEMES, nvme::begin_url),
     (&[ISCSI], iscsi::begin_url),
     (&NBD_SCHEMES, nbd::begin_url),
 ];
 
-/// What opens URLs of this kind, if it is that of a network source.
+/// The function that opens this URL, if it is one of a network source.
 fn opens(url: &str) -> Option<Begin> {
     let (_, begin) =
         SOURCES.iter().find(|(schemes, _)| schemes.iter().any(|scheme| url.starts_with(scheme)))?;
@@ -33,7 +33,7 @@ fn opens(url: &str) -> Option<Begin> {
 /// [`ConnectOptions::paths`] says.
 ///
 /// # Errors
-/// What is wrong with the URL or the options; what a local source says.
+/// The URL or the options are wrong, or a local source cannot be opened.
 pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     if !options.paths.further.is_empty() && grammar::sources(url).len() > 1 {
         let text =
@@ -118,7 +118,7 @@ fn waiting_for(url: &str) -> OngoingWait {
 /// connected to.
 ///
 /// # Errors
-/// What is wrong with the URL.
+/// The URL is wrong.
 pub fn check(url: &str) -> Result<(), Error> {
     weft_block::check_all(url, &|source| match MirrorUrl::parse(source)? {
         Some(mirror) => mirror.legs.iter().try_for_each(|leg| check(leg)),

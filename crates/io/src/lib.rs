@@ -22,7 +22,7 @@
 //!   nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
-//! This is the only crate that may contain unsafe code; each use says why it is sound.
+//! Most unsafe code is in this crate; each use says why it is sound.
 
 pub mod accept;
 pub mod buf;

@@ -14,7 +14,7 @@ use weft_proto::nvme::types::Cntlid;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateWriter {
     pair: Pair,
-    /// What names it to other controllers, if it can be reset by them.
+    /// Its name for other controllers, if they can reset it.
     instance: Option<Instance>,
     /// Milliseconds that it may go on.
     bound_ms: u64,
@@ -46,7 +46,7 @@ impl LateWriter {
 /// Late writes of a process to a device, as it records them for the next process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateWrites {
-    /// Milliseconds for which they may be executed, by what the device says of itself.
+    /// Milliseconds for which they may be executed, by the device's own bound.
     late_writes_ms: u64,
     /// Peers that may execute them.
     #[serde(default)]
@@ -89,7 +89,7 @@ struct ListState {
 struct Known {
     id: u64,
     writer: LateWriter,
-    /// From then on it executes nothing any more; `None`: it is in use.
+    /// From then on it executes nothing; `None`: it is in use.
     until: Option<Time>,
 }
 

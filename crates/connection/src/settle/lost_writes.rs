@@ -20,21 +20,21 @@ const KEEP_ALIVE_UNIT_MS: u64 = 100;
 
 /// Writes that were under way when their connection ended.
 pub struct LostWrites {
-    /// Writes are kept until they cannot be executed any more.
+    /// Keep writes until they can no longer be executed.
     keeps: bool,
     ops: Vec<Op>,
     timer: TimerSlot,
 }
 
 impl LostWrites {
-    /// `keeps`: a write that may still be executed is not answered before it cannot be any more.
+    /// With `keeps`, a write is answered only when it can no longer be executed.
     pub fn new(keeps: bool) -> Self {
         Self { keeps, ops: Vec::new(), timer: TimerSlot::default() }
     }
 
-    /// An operation that was under way. How it ends; `None`: it is kept, as it may change the
-    /// device still. `never_sent`: its present command was not; `untouched`: nor was one before
-    /// that, which has been answered.
+    /// Takes an operation that was in flight. Returns its completion, or `None` if it is kept because
+    /// the device may still execute it. `never_sent`: its present command was not sent; `untouched`:
+    /// nor was an earlier one, which has been answered.
     pub fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
         let outcome = match (never_sent, untouched) {
             (true, true) => Outcome::NotSent(GONE),
@@ -48,13 +48,13 @@ impl LostWrites {
         Some(op.done(outcome))
     }
 
-    /// How many there are.
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Ends them if it is `at` or later, when they cannot be executed any more; otherwise the
-    /// driver is woken then.
+    /// Completes the writes if it is `at` or later, when they can no longer be executed. Wakes the
+    /// driver at that time otherwise.
     pub fn settle(&mut self, on: &Handle, driver: DriverId, at: Time, done: &mut Vec<Completion>) {
         if self.ops.is_empty() {
             return;
@@ -67,16 +67,16 @@ impl LostWrites {
 }
 
 impl Drop for LostWrites {
-    /// The loop ends, or nobody waits any more.
+    /// The loop ends, or nobody waits.
     fn drop(&mut self) {
         self.ops.drain(..).for_each(Op::give_up);
     }
 }
 
-/// How long a controller that cannot be reached may go on executing commands (Base 2.1 §9.6): it
-/// notices within two keep alive timeouts, or three where any command restarts its timer, and then
-/// takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
-/// `quiesce` has to do.
+/// The time for which an unreachable controller may go on executing commands (Base 2.1 §9.6): it
+/// notices the loss within two keep alive timeouts, or three where any command restarts its timer,
+/// and then takes its quiesce time (CQT). `quiesce` takes the place of CQT where that is 0;
+/// `keep_alive` is zero if there is no keep alive.
 pub fn nvme_bound(
     keep_alive: Duration,
     controller: &IdentifyController,
@@ -93,8 +93,8 @@ pub fn nvme_bound(
     notices + quiet
 }
 
-/// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15,
-/// §13.16), and takes to end them.
+/// The time for which a target keeps the tasks of a session whose connection was lost (RFC 7143
+/// §7.5, §13.15, §13.16), and takes to end them.
 pub fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
     Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce
 }

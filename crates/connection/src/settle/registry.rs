@@ -26,12 +26,12 @@ type Ask = Box<dyn Fn(CrossControllerReset) + Send + Sync>;
 
 struct Over {
     pair: Pair,
-    /// What names it to other controllers.
+    /// Its name for other controllers.
     instance: Option<CrossControllerReset>,
     what: Weak<dyn Unsettled>,
-    /// Who was asked to have it reset.
+    /// The association that was asked to have it reset.
     asked: Option<u64>,
-    /// Who could not.
+    /// Associations that could not.
     refused: Vec<u64>,
 }
 

@@ -32,7 +32,7 @@ struct Write {
 }
 
 impl UnresolvedWrites {
-    /// Whether there are any: nothing else is asked while all is well.
+    /// Returns whether there are any. Callers ask nothing else while there are none.
     #[inline]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
@@ -50,7 +50,7 @@ impl UnresolvedWrites {
         self.retain(|write| write.key != key)
     }
 
-    /// Removes a write unless it hides something; whether it did.
+    /// Removes a write unless it hides something. Returns whether it was removed.
     pub fn remove_if_open(&self, key: WriteKey) -> bool {
         self.retain(|write| write.key != key || write.hides);
         !self.writes.lock().iter().any(|write| write.key == key)
@@ -96,17 +96,17 @@ impl UnresolvedWrites {
         true
     }
 
-    /// Whether a write hides something.
+    /// Returns whether a write hides something.
     pub fn does_hide(&self, key: WriteKey) -> bool {
         self.any() && self.writes.lock().iter().any(|write| write.hides && write.key == key)
     }
 
-    /// Whether one of the writes hides something.
+    /// Returns whether one of the writes hides something.
     pub fn hide_any(&self) -> bool {
         self.any() && self.writes.lock().iter().any(|write| write.hides)
     }
 
-    /// Whether an operation on these blocks has to wait.
+    /// Returns whether an operation on these blocks has to wait.
     pub fn overlaps(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
         blocks > 0 && self.writes.lock().iter().any(|write| lba < write.end && write.lba < end)

@@ -99,7 +99,7 @@ pub struct Exports {
     local: Lock<Vec<Arc<dyn Export>>>,
     /// Held during a change of the listeners.
     changing: Lock<()>,
-    /// What captures their connections.
+    /// Captures their connections.
     capture: Lock<Option<Capture>>,
 }
 

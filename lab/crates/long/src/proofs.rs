@@ -209,8 +209,8 @@ fn of_planted_bugs() -> Result<Proof> {
 /// The tests' proof that they can fail. It needs a build of its own, with the mutants.
 fn of_mutants() -> Result<Proof> {
     let about = "Sixty mutants, each a change of one line that a seed draws \
-                 (`docs/contributing/writing-tests.md`): which test program notices it, of those of its \
-                 crate and of that crate's direct users, and which mutants survive.";
+                 (`docs/contributing/writing-tests.md`): which test notices it, of those that reach it, \
+                 and which mutants survive.";
     let command = sh::chore(&["mutants"])?;
     Ok(Proof::new("mutants", about, command))
 }

@@ -39,7 +39,7 @@ pub struct DsmArgs {
     /// The ranges will be read as a whole
     #[arg(short = 'r', long)]
     idr: bool,
-    /// Dword 11 instead of these attributes
+    /// Dword 11, instead of --ad, --idr and --idw
     #[arg(short = 'c', long, value_parser = number::<u32>, default_value = "0", hide_default_value = true)]
     cdw11: u32,
     /// Deallocate also where a partition table, a file system or the like is recognised

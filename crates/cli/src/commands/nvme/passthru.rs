@@ -42,7 +42,7 @@ struct CommandArgs {
     /// Byte 1 of the command; networks have a use of their own for all its bits
     #[arg(short = 'f', long, value_parser = number::<u8>, default_value = "0", hide = true)]
     flags: u8,
-    /// Value of the bytes that are not read from anywhere
+    /// Value of the data bytes to send that the input does not provide
     #[arg(short = 'p', long, value_parser = number::<u8>, default_value = "0")]
     prefill: u8,
     /// Bytes 2 and 3, which are the command identifier and not the user's
@@ -87,8 +87,7 @@ struct CommandArgs {
     /// Dword 15
     #[arg(short = '9', long, value_parser = number::<u32>, default_value = "0", hide_default_value = true)]
     cdw15: u32,
-    /// File to read data to send from, or to write data that came to [default: standard input and
-    /// output]
+    /// File with the data to send, or for the data received [default: standard input and output]
     #[arg(short = 'i', long, value_name = "FILE")]
     input_file: Option<PathBuf>,
     /// Print the data as the controller sent it
@@ -100,7 +99,8 @@ struct CommandArgs {
     /// Print the command and do not send it
     #[arg(short = 'd', long)]
     dry_run: bool,
-    /// Data comes from the controller; without this and --write, bits 1:0 of the opcode say it
+    /// Data comes from the controller; without this and --write, bits 1:0 of the opcode give the
+    /// direction
     #[arg(short = 'r', long)]
     read: bool,
     /// Data goes to the controller
@@ -109,7 +109,7 @@ struct CommandArgs {
     /// Print how long the command took
     #[arg(short = 'T', long)]
     latency: bool,
-    /// Send a command that may destroy data: an admin command without anything else being asked,
+    /// Send a command that may destroy data: an admin command without further checks,
     /// an I/O command also where a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,

@@ -53,7 +53,7 @@ pub struct ResvAcquireArgs {
     /// Current reservation key
     #[arg(short = 'c', long, value_parser = number::<u64>, default_value = "0")]
     crkey: u64,
-    /// Key of those who are preempted
+    /// Key of the registrants to preempt
     #[arg(short = 'p', long, value_parser = number::<u64>, default_value = "0")]
     prkey: u64,
     /// Reservation type, 1 to 6

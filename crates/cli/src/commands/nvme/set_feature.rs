@@ -47,11 +47,11 @@ pub struct SetFeatureArgs {
     /// File with the data [default: standard input]
     #[arg(short = 'd', long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Save the value beyond a reset
+    /// Save the value, so that it survives a reset
     #[arg(short = 's', long)]
     save: bool,
-    /// Set also what keeps all hosts from writing, perhaps for ever (0x84, 0x85), and features of a
-    /// vendor
+    /// Set also features that keep all hosts from writing, perhaps permanently (0x84, 0x85), and
+    /// features of a vendor
     #[arg(long)]
     destroy_data: bool,
     #[command(flatten)]

@@ -31,7 +31,7 @@ Examples:
   weft service install --config D:\\disks.toml --name weft-disks --start demand --control D:\\disks.control
       a second one that is started by hand, and managed with weft status --control D:\\disks.control
   weft service install --daemon
-      the daemon that holds connections which last (weft connect --persist)")]
+      the daemon that holds persistent connections (weft connect --persist)")]
 pub(super) struct InstallArgs {
     /// Configuration file of a server, as for weft serve --config
     #[arg(long, value_name = "FILE", group = "what")]

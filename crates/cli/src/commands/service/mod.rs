@@ -21,7 +21,7 @@ Examples:
   weft service start
       start it now
   weft service install --daemon
-      the daemon that holds connections which last")]
+      the daemon that holds persistent connections")]
 pub struct ServiceArgs {
     #[command(subcommand)]
     command: ServiceCommand,
