@@ -42,7 +42,7 @@ struct CommandArgs {
     /// Byte 1 of the command; networks have a use of their own for all its bits
     #[arg(short = 'f', long, value_parser = number::<u8>, default_value = "0", hide = true)]
     flags: u8,
-    /// Value of the data bytes to send that the input does not provide
+    /// Value of the data bytes to send behind the input
     #[arg(short = 'p', long, value_parser = number::<u8>, default_value = "0")]
     prefill: u8,
     /// Bytes 2 and 3, which are the command identifier and not the user's
@@ -99,8 +99,7 @@ struct CommandArgs {
     /// Print the command and do not send it
     #[arg(short = 'd', long)]
     dry_run: bool,
-    /// Data comes from the controller; without this and --write, bits 1:0 of the opcode give the
-    /// direction
+    /// Data comes from the controller; bits 1:0 of the opcode decide without this and --write
     #[arg(short = 'r', long)]
     read: bool,
     /// Data goes to the controller

@@ -37,7 +37,7 @@ pub struct ResvReportArgs {
     /// Dwords to read, counted from 0 [default: 1023]
     #[arg(short = 'd', long, value_parser = number::<u32>, default_value = "0", hide_default_value = true)]
     numd: u32,
-    /// Extended data structure, with host identifiers of 128 bits, which hosts over a network have
+    /// Extended data structure, with 128-bit host identifiers, which hosts over a network have
     #[arg(short = 'e', long)]
     eds: bool,
     #[command(flatten)]
