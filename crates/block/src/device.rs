@@ -192,13 +192,39 @@ pub enum DeviceChange {
 impl DeviceChange {
     /// Returns whether this change makes an earlier one obsolete: only the last of several sizes or
     /// access states counts, and otherwise only whether the device can be reached.
-    pub const fn supersedes(self, earlier: Self) -> bool {
+    const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
             (Self::Resized { .. }, Self::Resized { .. })
                 | (Self::Away | Self::Back, Self::Away | Self::Back)
                 | (Self::Access(_), Self::Access(_))
+                | (Self::Gone, Self::Gone)
         )
+    }
+}
+
+/// Changes for the owner of a queue, in order. A new one takes the place of those that it makes
+/// obsolete, so there are at most four, however rarely the owner takes one.
+#[derive(Debug, Default)]
+pub struct DeviceChanges(VecDeque<DeviceChange>);
+
+impl DeviceChanges {
+    /// Adds a change.
+    pub fn add(&mut self, change: DeviceChange) {
+        self.0.retain(|earlier| !change.supersedes(*earlier));
+        self.0.push_back(change);
+    }
+
+    /// Takes the first one.
+    #[inline]
+    pub fn take(&mut self) -> Option<DeviceChange> {
+        self.0.pop_front()
+    }
+
+    /// Returns whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -409,4 +435,31 @@ pub trait InPlace {
     /// volatile cache. Returns `NotSent` if the device cannot do this; nothing has been written
     /// then.
     fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_changes_that_are_not_taken_only_the_last_of_each_kind_is_left() {
+        let access = |state| DeviceChange::Access(state);
+        let told = [
+            DeviceChange::Away,
+            DeviceChange::Resized { blocks: 1 },
+            access(AccessState::Inaccessible),
+            DeviceChange::Back,
+            DeviceChange::Gone,
+            access(AccessState::Optimized),
+            DeviceChange::Away,
+            DeviceChange::Resized { blocks: 2 },
+            DeviceChange::Gone,
+        ];
+        let mut changes = DeviceChanges::default();
+        assert!(changes.is_empty() && changes.take().is_none());
+        told.into_iter().cycle().take(900).for_each(|change| changes.add(change));
+        let taken: Vec<_> = core::iter::from_fn(|| changes.take()).collect();
+        assert_eq!(taken, told[5..]);
+        assert!(changes.is_empty());
+    }
 }

@@ -54,8 +54,8 @@ pub mod units;
 mod url;
 
 pub use device::{
-    Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, Features, Geometry, Identity,
-    InPlace, Presence, SizeAnswer,
+    Atomicity, BlockDevice, BlockQueue, Device, DeviceChange, DeviceChanges, Features, Geometry,
+    Identity, InPlace, Presence, SizeAnswer,
 };
 pub use extent::PaddedSize;
 pub use op::{Completion, Op, OpKind, Outcome};

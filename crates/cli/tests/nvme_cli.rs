@@ -149,6 +149,24 @@ fn commands_are_shown_without_being_sent_and_what_cannot_be_is_refused() {
 }
 
 #[test]
+fn zeroes_are_written_and_deallocate_only_if_asked_to() {
+    let dir = Scratch::new("zeroes");
+    let image = dir.path().join("image");
+    std::fs::write(&image, vec![7; 1 << 20]).unwrap();
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    let frees = weft_io::disk::can_discard(&file, 1 << 20);
+    let server = Server::start(dir.path(), &["./image", "--nqn", NQN]);
+    let url = format!("{}/1", server.url());
+    let allocated = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&image).unwrap());
+    let before = allocated();
+    done(&dir, &["write-zeroes", &url, "-s", "0", "-c", "511"]);
+    assert_eq!(allocated(), before);
+    done(&dir, &["write-zeroes", &url, "-s", "512", "-c", "511", "--deac"]);
+    assert!(allocated() < before || !frees, "{before}");
+    assert_eq!(&std::fs::read(&image).unwrap()[..1024 * 512], [0; 1024 * 512]);
+}
+
+#[test]
 fn smart_counters_go_on_after_a_restart_and_a_killed_server_is_counted() {
     let dir = Scratch::new("smart");
     let start = || Server::start(dir.path(), &["ram:1MiB", "--nqn", NQN]);

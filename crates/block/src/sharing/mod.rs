@@ -17,7 +17,7 @@ mod mailbox;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{BlockDevice, BlockQueue, Device, DeviceChange, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Device, DeviceChange, DeviceChanges, InPlace};
 use crate::filter::Filter;
 use crate::limits::SHARER_OPS;
 use crate::op::{Completion, Op, Outcome};
@@ -192,7 +192,7 @@ impl SharedQueue {
             owner,
             waiting: VecDeque::new(),
             done: Vec::new(),
-            changes: VecDeque::new(),
+            changes: DeviceChanges::default(),
             in_flight: 0,
             in_queue: 0,
             refused: false,
@@ -341,7 +341,7 @@ struct Member {
     owner: DriverId,
     waiting: VecDeque<Op>,
     done: Vec<Completion>,
-    changes: VecDeque<DeviceChange>,
+    changes: DeviceChanges,
     /// Operations accepted and not reaped.
     in_flight: usize,
     /// Those of them that the queue has, or was offered.
@@ -464,8 +464,7 @@ impl Core {
         while let Some(change) = self.queue.as_mut().and_then(|queue| queue.change()) {
             self.gone |= change == DeviceChange::Gone;
             for member in self.sharers.values_mut().filter(|member| !member.left) {
-                member.changes.retain(|told| !change.supersedes(*told));
-                member.changes.push_back(change);
+                member.changes.add(change);
                 self.on.wake(member.owner);
             }
         }
@@ -517,7 +516,7 @@ impl Core {
     }
 
     fn change(&mut self, sharer: u64) -> Option<DeviceChange> {
-        self.sharers.get_mut(sharer)?.changes.pop_front()
+        self.sharers.get_mut(sharer)?.changes.take()
     }
 
     /// A sharer drops its end: its waiting operations are given up, and its operations in the queue

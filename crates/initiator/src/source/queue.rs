@@ -12,7 +12,7 @@ use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-use weft_block::{BlockQueue, Completion, DeviceChange, Error, Op, Outcome};
+use weft_block::{BlockQueue, Completion, DeviceChange, DeviceChanges, Error, Op, Outcome};
 use weft_connection::limits::SEND_AHEAD_BYTES;
 use weft_connection::settle::lost_writes::{GONE, LostWrites};
 use weft_io::event_loop::TimerSlot;
@@ -104,7 +104,7 @@ struct QueueState<C: Commands> {
     commands: C,
     lost: LostWrites,
     owner: DriverId,
-    changes: VecDeque<DeviceChange>,
+    changes: DeviceChanges,
     /// The owner was not woken for the last of them yet: it is woken once, whenever it takes them.
     is_news: bool,
     /// Operations were left with their owner, as the gate was not open.
@@ -157,7 +157,7 @@ impl<C: Commands> RemoteQueue<C> {
                 commands,
                 lost,
                 owner,
-                changes: VecDeque::new(),
+                changes: DeviceChanges::default(),
                 is_news: false,
                 held: false,
                 abandoned: false,
@@ -222,7 +222,7 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
     }
 
     fn change(&mut self) -> Option<DeviceChange> {
-        self.inner.borrow_mut().changes.pop_front()
+        self.inner.borrow_mut().changes.take()
     }
 }
 
@@ -282,8 +282,7 @@ impl<C: Commands> QueueState<C> {
     }
 
     fn add_change(&mut self, change: DeviceChange) {
-        self.changes.retain(|earlier| !change.supersedes(*earlier));
-        self.changes.push_back(change);
+        self.changes.add(change);
         self.is_news = true;
     }
 }

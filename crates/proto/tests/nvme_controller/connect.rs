@@ -176,6 +176,12 @@ fn names_of_any_form_are_names() {
         assert_eq!(noted(connected.queue), [Deviation::HostName]);
     }
     assert!(nqn("host").is_qualified() && Nqn::discovery().is_qualified());
+    // Each of year, month and what stands between them.
+    for name in
+        ["nqn.20x6-01.a:b", "nqn.2026_01.a:b", "nqn.2026-x1.a:b", "nqn.2026-0x.a:b", "nqn.2026-01"]
+    {
+        assert!(!Nqn::new(name).unwrap().is_qualified(), "{name}");
+    }
     let most = "x".repeat(223);
     assert_eq!(Nqn::new(&most).unwrap().as_str(), most);
     for wrong in ["", "a\0b", &"x".repeat(224)] {

@@ -38,6 +38,18 @@ fn check(path: &PathBuf) {
     types.sort_unstable();
     types.dedup();
     assert_eq!(types, TYPES, "{}", path.display());
+    // No data is shown that was not sent: each structure has a multiple of 16 bytes, behind 24 of a
+    // header.
+    let fields = ["-Y", "nvme-tcp", "-T", "fields", "-e", "nvme-tcp.type", "-e", "nvme-tcp.plen"];
+    let sizes = dissect(path, &fields);
+    for frame in sizes.lines() {
+        let (kinds, lengths) = frame.split_once('\t').unwrap();
+        let of_data = |(kind, _): &(&str, &str)| matches!(*kind, "6" | "7");
+        for (kind, length) in kinds.split(',').zip(lengths.split(',')).filter(of_data) {
+            let length: u32 = length.parse().unwrap();
+            assert_eq!((length - 24) % 16, 0, "type {kind}: {length}, {}", path.display());
+        }
+    }
 }
 
 #[test]

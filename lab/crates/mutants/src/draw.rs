@@ -14,7 +14,7 @@ const LEFT_OUT: [&str; 5] =
     ["crates/ceph/", "crates/sim/", "crates/testing/", "crates/load/", "crates/bench/"];
 
 /// Words in the paths of sources that are for tests, for hardware or for other systems.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "/tests",
     "/testing",
     "windows",
@@ -22,7 +22,8 @@ const OTHERS: [&str; 8] = [
     "/model.rs",
     "/native/",
     "io/src/sim/",
-    "/verbs/library",
+    "tls/src/in_kernel",
+    "/rdma/verbs/",
 ];
 
 /// All candidates, in the order in which these seeds draw them, in turn.

@@ -51,7 +51,7 @@ impl Core {
         }
         self.mode = Mode::Gathering;
         self.halted_since = Some(self.on.now());
-        self.changes.push_back(DeviceChange::Away);
+        self.changes.add(DeviceChange::Away);
         self.see(Presence::Away);
         self.tell();
     }
@@ -119,7 +119,7 @@ impl Core {
             promise.complete(Err(error));
         }
         self.fail_held();
-        self.changes.push_back(DeviceChange::Gone);
+        self.changes.add(DeviceChange::Gone);
         self.see(Presence::Gone);
         self.tell();
         self.options.guard = Box::new(());

@@ -24,7 +24,9 @@ use super::engine::{MirrorEngine, MirrorOutput};
 use super::options::MirrorOptions;
 use super::start::MirrorStart;
 use super::user_op::UserOp;
-use crate::device::{BlockDevice, Device, DeviceChange, Features, Geometry, Presence};
+use crate::device::{
+    BlockDevice, Device, DeviceChange, DeviceChanges, Features, Geometry, Presence,
+};
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_PROBE_S, MIRROR_ROUNDS};
 use crate::op::{Completion, Outcome};
 use crate::outcome::error::{Error, ErrorKind};
@@ -176,7 +178,7 @@ pub(super) struct Core {
     loops: Loops,
     ended: Vec<(ActionPurpose, Completion)>,
     ready: Vec<Completion>,
-    changes: VecDeque<DeviceChange>,
+    changes: DeviceChanges,
     owner: Option<DriverId>,
     refused: bool,
     is_closing: bool,
@@ -240,7 +242,7 @@ impl Core {
             loops: Loops::default(),
             ended: Vec::new(),
             ready: Vec::new(),
-            changes: VecDeque::new(),
+            changes: DeviceChanges::default(),
             owner: None,
             refused: false,
             is_closing: false,
@@ -377,7 +379,7 @@ impl Core {
         self.see_legs();
         if waited.is_some() {
             tracing::warn!("{}: enough legs are there again; operations go on", self.options.url);
-            self.changes.push_back(DeviceChange::Back);
+            self.changes.add(DeviceChange::Back);
         }
         if let (Some(promise), Some((geometry, features))) = (self.promise.take(), self.geometry) {
             self.legs.iter().for_each(|leg| leg.say(&self.options.url));

@@ -86,7 +86,7 @@ impl Core {
     }
 
     pub(super) fn change(&mut self) -> Option<DeviceChange> {
-        self.changes.pop_front()
+        self.changes.take()
     }
 
     /// Only what waits for legs is cancelled; anything else ends soon.

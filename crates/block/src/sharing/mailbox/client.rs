@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::message::{GONE, Loans, QueueStatus, Reply, Request, ServerEnd};
-use crate::device::{BlockQueue, DeviceChange};
+use crate::device::{BlockQueue, DeviceChange, DeviceChanges};
 use crate::limits::MAILBOX_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::queue::slots::Slots;
@@ -31,7 +31,7 @@ pub(super) struct Client {
 struct ClientState {
     away: Slots<Away>,
     ready: Vec<Completion>,
-    changes: VecDeque<DeviceChange>,
+    changes: DeviceChanges,
     /// `submit` left operations with the caller.
     refused: bool,
     /// The queue was dropped.
@@ -173,7 +173,7 @@ impl BlockQueue for Client {
     }
 
     fn change(&mut self) -> Option<DeviceChange> {
-        self.state.borrow_mut().changes.pop_front()
+        self.state.borrow_mut().changes.take()
     }
 }
 
@@ -213,7 +213,7 @@ impl Driver for Reader {
         for reply in replies.drain(..) {
             match reply {
                 Reply::Done { name, outcome, loans } => state.take_in(name, outcome, loans),
-                Reply::Changed(change) => state.changes.push_back(change),
+                Reply::Changed(change) => state.changes.add(change),
                 Reply::Ended => state.server_ended(),
             }
         }

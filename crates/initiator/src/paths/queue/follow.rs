@@ -30,20 +30,15 @@ impl PathsQueue {
         }
         let (blocks, presence) = (self.group.blocks(), self.group.presence());
         if core::mem::replace(&mut self.blocks, blocks) != blocks {
-            self.add_change(DeviceChange::Resized { blocks });
+            self.changes.add(DeviceChange::Resized { blocks });
         }
         if core::mem::replace(&mut self.presence, presence) != presence {
-            self.add_change(match presence {
+            self.changes.add(match presence {
                 Presence::Here => DeviceChange::Back,
                 Presence::Away => DeviceChange::Away,
                 Presence::Gone => DeviceChange::Gone,
             });
         }
-    }
-
-    fn add_change(&mut self, change: DeviceChange) {
-        self.changes.retain(|earlier| !change.supersedes(*earlier));
-        self.changes.push_back(change);
     }
 
     /// Follows what became of the paths; returns the last problem.

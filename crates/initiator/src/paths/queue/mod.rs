@@ -15,8 +15,8 @@ use super::verdict::{Verdict, doubt, is_repeat, verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{
-    BlockQueue, Completion, DeviceChange, Error, ErrorKind, Op, OpKind, Presence, Status,
-    StatusKind,
+    BlockQueue, Completion, DeviceChange, DeviceChanges, Error, ErrorKind, Op, OpKind, Presence,
+    Status, StatusKind,
 };
 use weft_connection::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
 use weft_io::event_loop::TimerSlot;
@@ -48,7 +48,7 @@ pub(super) struct PathsQueue {
     returned: Vec<Completion>,
     /// Operations that ended here.
     ready: Vec<Completion>,
-    changes: VecDeque<DeviceChange>,
+    changes: DeviceChanges,
     /// What the owner was told.
     blocks: u64,
     presence: Presence,
@@ -86,7 +86,7 @@ impl PathsQueue {
             staying: VecDeque::new(),
             returned: Vec::new(),
             ready: Vec::new(),
-            changes: VecDeque::new(),
+            changes: DeviceChanges::default(),
             blocks: group.blocks(),
             presence: Presence::Here,
             refused: false,
@@ -413,7 +413,7 @@ impl BlockQueue for PathsQueue {
             }
             self.look();
         }
-        self.changes.pop_front()
+        self.changes.take()
     }
 }
 

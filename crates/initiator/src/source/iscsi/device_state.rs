@@ -43,7 +43,7 @@ pub(super) struct DeviceState {
     /// Sessions that say that there is no such logical unit at present.
     absent: AtomicUsize,
     /// Drivers of the queues that are in use.
-    users: Lock<Vec<(RemoteLoop, DriverId)>>,
+    users: Owners,
 }
 
 impl DeviceState {
@@ -67,7 +67,7 @@ impl DeviceState {
             remarks: Remarks::default(),
             replaced: OnceLock::new(),
             absent: AtomicUsize::new(0),
-            users: Lock::default(),
+            users: Owners::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl DeviceState {
         let before = core::mem::replace(&mut *self.access.lock(), state);
         if before != state {
             tracing::info!("{url}: access state {before:?}, now {state:?}");
-            self.wake_all();
+            self.users.wake_all();
         }
     }
 
@@ -96,25 +96,25 @@ impl DeviceState {
         if self.blocks.swap(blocks, Ordering::Relaxed) == blocks {
             return;
         }
-        self.wake_all();
+        self.users.wake_all();
     }
 
     /// Has the sessions that are in use ask for the size; returns the number of this question.
     pub(super) fn ask_size(&self) -> u64 {
         let number = self.size.add();
-        self.wake_all();
+        self.users.wake_all();
         number
     }
 
     /// Whether a queue is in use.
     pub(super) fn has_users(&self) -> bool {
-        !self.users.lock().is_empty()
+        !self.users.is_empty()
     }
 
     /// Another logical unit has the number of the one that was opened: no queue uses it any more.
     pub(super) fn end(&self, why: String) {
         if self.replaced.set(why).is_ok() {
-            self.wake_all();
+            self.users.wake_all();
             self.size.wake();
         }
     }
@@ -141,7 +141,7 @@ impl DeviceState {
         };
         if others == 0 {
             tracing::warn!("{url}: {text}");
-            self.wake_all();
+            self.users.wake_all();
         }
     }
 
@@ -153,21 +153,14 @@ impl DeviceState {
         if self.absent.load(Ordering::Acquire) > 0 { Presence::Away } else { Presence::Here }
     }
 
-    fn wake_all(&self) {
-        for (remote, driver) in self.users.lock().iter() {
-            let driver = *driver;
-            remote.wake(driver);
-        }
-    }
-
     /// Enters the driver of a queue.
     pub(super) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
-        self.users.lock().push((remote, driver));
+        self.users.enter(remote, driver);
     }
 
     /// Takes it out again.
     pub(super) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
-        self.users.lock().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+        self.users.leave(remote, driver);
         self.size.wake();
     }
 }

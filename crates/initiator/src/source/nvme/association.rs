@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 use weft_base::lock::Lock;
+use weft_block::owners::Owners;
 use weft_block::{AccessState, Presence};
 use weft_connection::psk::TlsPsk;
 use weft_io::{DriverId, RemoteLoop, Time};
@@ -87,7 +88,7 @@ pub(crate) struct Association<L> {
     inbox: Lock<Vec<ToAdmin>>,
     idle: Lock<Vec<IoConnection<L>>>,
     /// Drivers of the queues that are in use.
-    users: Lock<Vec<(RemoteLoop, DriverId)>>,
+    users: Owners,
     learned: Lock<Learned>,
     ended: AtomicBool,
     /// A [`QueueGate`], for the namespace that is used.
@@ -108,7 +109,7 @@ impl<L> Association<L> {
             control: Lock::default(),
             inbox: Lock::default(),
             idle: Lock::default(),
-            users: Lock::default(),
+            users: Owners::default(),
             learned: Lock::default(),
             ended: AtomicBool::new(false),
             gate: AtomicU8::new(QueueGate::Open as u8),
@@ -187,19 +188,19 @@ impl<L> Association<L> {
 
     /// Enters the driver of a queue: it is woken when something changes.
     pub(crate) fn enter(&self, remote: RemoteLoop, driver: DriverId) {
-        self.users.lock().push((remote, driver));
+        self.users.enter(remote, driver);
     }
 
     /// Takes it out again.
     pub(crate) fn leave(&self, remote: &RemoteLoop, driver: DriverId) {
-        self.users.lock().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+        self.users.leave(remote, driver);
     }
 
     /// Changes what is known and wakes the queues.
     pub(crate) fn learn(&self, change: impl FnOnce(&mut Learned)) {
         change(&mut self.learned.lock());
         self.changes.fetch_add(1, Ordering::Release);
-        self.wake_users();
+        self.users.wake_all();
     }
 
     /// What is known.
@@ -245,7 +246,7 @@ impl<L> Association<L> {
     pub(crate) fn set_gate(&self, gate: QueueGate) {
         if self.gate.swap(gate as u8, Ordering::AcqRel) != gate as u8 {
             self.changes.fetch_add(1, Ordering::Release);
-            self.wake_users();
+            self.users.wake_all();
         }
     }
 
@@ -274,7 +275,7 @@ impl<L> Association<L> {
         let at = ACCESS_STATES.iter().position(|known| *known == state).unwrap_or_default() as u8;
         if self.access.swap(at, Ordering::AcqRel) != at {
             self.changes.fetch_add(1, Ordering::Release);
-            self.wake_users();
+            self.users.wake_all();
         }
     }
 
@@ -310,7 +311,7 @@ impl<L> Association<L> {
         };
         unheard.into_iter().for_each(|message| self.refuse(message));
         self.idle.lock().clear();
-        self.wake_users();
+        self.users.wake_all();
     }
 
     /// Whether the association is over.
@@ -345,13 +346,6 @@ impl<L> Association<L> {
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
-
-    fn wake_users(&self) {
-        for (remote, driver) in self.users.lock().iter() {
-            let driver = *driver;
-            remote.wake(driver);
-        }
-    }
 }
 
 impl<L: Send> Unsettled for Association<L> {
@@ -359,7 +353,7 @@ impl<L: Send> Unsettled for Association<L> {
         if let Some(ended) = &mut self.learned.lock().end {
             ended.settled_at = ended.settled_at.min(at);
         }
-        self.wake_users();
+        self.users.wake_all();
     }
 
     fn settled_at(&self) -> Option<Time> {

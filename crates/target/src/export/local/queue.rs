@@ -101,7 +101,7 @@ impl BlockQueue for LocalQueue {
     }
 
     fn change(&mut self) -> Option<DeviceChange> {
-        self.0.borrow_mut().changes.pop_front()
+        self.0.borrow_mut().changes.take()
     }
 }
 

@@ -12,11 +12,12 @@ use crate::export::dialect::Dialect;
 use crate::export::driver::{NO_RETRY, Retry, next_retry};
 use crate::export::members::Message;
 use crate::reservations::PendingChange;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_block::slots::Slots;
-use weft_block::{Completion, DeviceChange, Error, Op, OpKind, Outcome, Status, StatusKind, check};
+use weft_block::{
+    Completion, DeviceChange, DeviceChanges, Error, Op, OpKind, Outcome, Status, StatusKind, check,
+};
 use weft_connection::limits::{LOCAL_COMMANDS_MAX, WORK_PASSES_PER_TURN};
 use weft_connection::memory::copy;
 use weft_connection::statistics::{ConnectionName, OperationKind};
@@ -53,7 +54,7 @@ pub(super) struct Session {
     /// What the caller has not reaped.
     done: Vec<Completion>,
     /// Changes that were not reported to the caller yet.
-    pub changes: VecDeque<DeviceChange>,
+    pub changes: DeviceChanges,
     /// The last submission left operations with the caller.
     pub is_refused: bool,
 }
@@ -93,7 +94,7 @@ impl Session {
             preempted: Vec::new(),
             retry: (TimerSlot::default(), NO_RETRY),
             done: Vec::new(),
-            changes: VecDeque::new(),
+            changes: DeviceChanges::default(),
             is_refused: false,
         })
     }
@@ -330,8 +331,7 @@ impl Session {
     }
 
     fn tell(&mut self, change: DeviceChange) {
-        self.changes.retain(|earlier| !change.supersedes(*earlier) && *earlier != change);
-        self.changes.push_back(change);
+        self.changes.add(change);
     }
 
     /// The host sees something else of its namespace, or another device is behind it.

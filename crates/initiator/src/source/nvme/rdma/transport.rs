@@ -5,6 +5,7 @@
 //! another command is free.
 
 use crate::source::nvme::transport::{CommandEngine, CommandEvent, CommandOwner, ControllerLink};
+use std::collections::BTreeMap;
 use weft_connection::capture::{CapsuleTap, Capture, Start};
 use weft_connection::nvme::rdma::{FAILED, NoMemoryNow, Turn, Wire};
 use weft_io::rdma::SlotData;
@@ -65,7 +66,7 @@ pub struct RdmaLink {
     pub(super) wire: Wire,
     pub(super) engine: RdmaHostEngine,
     /// What passes is captured, and bytes of commands that the controller reads, by tag.
-    tap: Option<(Box<CapsuleTap>, Vec<u32>)>,
+    tap: Option<(Box<CapsuleTap>, BTreeMap<usize, u32>)>,
 }
 
 impl RdmaLink {
@@ -79,7 +80,7 @@ impl RdmaLink {
         let tap = capture.and_then(|capture| {
             CapsuleTap::begin(&capture, End::Host, [&local, &peer], Start::First)
         });
-        let tap = tap.map(|tap| (tap, Vec::new()));
+        let tap = tap.map(|tap| (tap, BTreeMap::new()));
         Self { wire, engine: RdmaHostEngine { queue, commands }, tap }
     }
 }
@@ -88,8 +89,7 @@ impl RdmaLink {
     /// So many bytes of a command are there for the controller to read.
     fn note_exposed(&mut self, tag: Tag, bytes: u32) {
         if let Some((_, readable)) = &mut self.tap {
-            readable.resize(readable.len().max(tag.index() + 1), 0);
-            readable[tag.index()] = bytes;
+            readable.insert(tag.index(), bytes);
         }
     }
 
@@ -102,7 +102,7 @@ impl RdmaLink {
     ) {
         let Some((tap, readable)) = &mut self.tap else { return };
         tap.command(tag, &self.engine.queue.capsule(tag).0);
-        let exposed = readable.get_mut(tag.index()).map_or(0, core::mem::take);
+        let exposed = readable.remove(&tag.index()).unwrap_or(0);
         let bytes = in_capsule_bytes.max(exposed);
         if bytes > 0 {
             tap.data(End::Host, tag, (0, bytes, true), |at, len, into| {
