@@ -13,12 +13,21 @@ pub fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A directory for what these tests make.
+/// A directory for the files of these tests, of this process alone: tests may run in several.
+/// Directories of processes that have ended are removed.
 pub fn scratch() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+        let made = all.join(std::process::id().to_string());
         std::fs::create_dir_all(&made).unwrap();
+        for other in std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()) {
+            let process = Path::new("/proc").join(other.file_name().unwrap_or_default());
+            if Path::new("/proc/self").exists() && !process.exists() {
+                // Another process may remove it, too.
+                let _ = std::fs::remove_dir_all(other);
+            }
+        }
         made
     })
 }

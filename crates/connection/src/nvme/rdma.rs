@@ -88,8 +88,6 @@ pub struct Wire {
     /// The error of the system that ended it, if one did.
     pub error: Option<io::Error>,
     slots: Vec<TagMemory>,
-    /// Slots with memory of their own.
-    in_use: usize,
     /// Work that waits for memory.
     pub held: Option<Work>,
 }
@@ -118,7 +116,6 @@ impl Wire {
             refused: false,
             error: None,
             slots,
-            in_use: 0,
             held: None,
         }
     }
@@ -229,10 +226,10 @@ impl Wire {
         match self.pair.prepare(tag.0, bytes) {
             Ok(()) => {
                 self.slots[tag.index()] = TagMemory::Own;
-                self.in_use += 1;
                 Ok(Ok(()))
             }
-            Err(_) if self.in_use > 0 => Ok(Err(NoMemoryNow)),
+            // Memory of another slot comes back, and may suffice then.
+            Err(_) if self.slots.contains(&TagMemory::Own) => Ok(Err(NoMemoryNow)),
             Err(e) => Err(e),
         }
     }
@@ -248,7 +245,6 @@ impl Wire {
     pub fn release(&mut self, tag: Tag) {
         if self.has_memory(tag) {
             self.slots[tag.index()] = TagMemory::Empty;
-            self.in_use -= 1;
             self.pair.release(tag.0);
         }
     }
