@@ -49,7 +49,7 @@ impl LostWrites {
     }
 
     /// The number of writes.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ops.len()
     }
 

@@ -218,7 +218,7 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
 
     fn in_flight(&self) -> usize {
         let inner = &mut *self.inner.borrow_mut();
-        inner.commands.running() + inner.lost.len() + inner.commands.done().len()
+        inner.commands.running() + inner.lost.count() + inner.commands.done().len()
     }
 
     fn change(&mut self) -> Option<DeviceChange> {
@@ -275,7 +275,7 @@ impl<C: Commands> QueueState<C> {
     }
 
     fn settle(&mut self, on: &Handle, id: DriverId) {
-        if self.lost.len() > 0 {
+        if self.lost.count() > 0 {
             let at = self.commands.settled_at();
             self.lost.settle(on, id, at, self.commands.done());
         }

@@ -92,7 +92,7 @@ impl Commands for Table {
             let untouched = running.is_untouched();
             self.done.extend(lost.take(running.op, true, untouched));
         }
-        self.session_ended(engine, on, at, lost.len() > 0);
+        self.session_ended(engine, on, at, lost.count() > 0);
     }
 
     fn settled_at(&self) -> Time {
