@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{
-    Attribute, Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility,
+    Item, ItemMod, ItemUse, Macro, UseTree, Visibility,
     visit::{self, Visit},
 };
 
@@ -108,7 +108,7 @@ impl Reader<'_> {
 impl<'a> Visit<'a> for Reader<'_> {
     fn visit_item_use(&mut self, item: &'a ItemUse) {
         // A link of the documentation uses nothing.
-        if item.attrs.iter().any(|attribute| is_cfg(attribute, "doc")) {
+        if item.attrs.iter().any(|attribute| tokens::requires(attribute, "doc")) {
             return;
         }
         let public = !matches!(item.vis, Visibility::Inherited);
@@ -133,7 +133,8 @@ impl<'a> Visit<'a> for Reader<'_> {
     }
 
     fn visit_item_mod(&mut self, item: &'a ItemMod) {
-        if item.content.is_some() && !is_of_tests(item) {
+        let is_of_tests = |attribute| tokens::requires(attribute, "test");
+        if item.content.is_some() && !item.attrs.iter().any(is_of_tests) {
             self.module.push(item.ident.to_string());
             self.content();
             visit::visit_item_mod(self, item);
@@ -153,27 +154,6 @@ impl<'a> Visit<'a> for Reader<'_> {
         for path in tokens::paths_in(item.tokens.clone()) {
             self.path(path);
         }
-    }
-}
-
-/// Returns whether a module is `#[cfg(test)]`, or that and more.
-fn is_of_tests(item: &ItemMod) -> bool {
-    let is = |attribute| is_cfg(attribute, "test") || is_cfg_all(attribute, "test");
-    item.attrs.iter().any(is)
-}
-
-/// Returns whether an attribute is `#[cfg(all(of, …))]`.
-fn is_cfg_all(attribute: &Attribute, of: &str) -> bool {
-    match &attribute.meta {
-        Meta::List(list) => list.tokens.to_string().starts_with(&format!("all ({of} ,")),
-        _ => false,
-    }
-}
-
-fn is_cfg(attribute: &Attribute, of: &str) -> bool {
-    match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == of,
-        _ => false,
     }
 }
 

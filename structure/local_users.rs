@@ -2,7 +2,7 @@
 //! fill the log.
 
 use syn::{
-    Attribute, ItemMod, ItemUse, Macro, Meta, UseTree,
+    ItemMod, ItemUse, Macro, UseTree,
     visit::{self, Visit},
 };
 
@@ -100,7 +100,7 @@ impl Uses {
 
 impl<'a> Visit<'a> for Uses {
     fn visit_item_mod(&mut self, item: &'a ItemMod) {
-        if !item.attrs.iter().any(is_of_tests) {
+        if !item.attrs.iter().any(|attribute| tokens::requires(attribute, "test")) {
             visit::visit_item_mod(self, item);
         }
     }
@@ -119,18 +119,6 @@ impl<'a> Visit<'a> for Uses {
         let name = item.path.segments.last().map(|last| last.ident.to_string());
         self.lines.extend(name.filter(|name| ["warn", "error"].contains(&name.as_str())));
         tokens::paths_in(item.tokens.clone()).iter().for_each(|path| self.path(path));
-    }
-}
-
-/// Returns whether an attribute has a module compiled for tests only.
-fn is_of_tests(attribute: &Attribute) -> bool {
-    match &attribute.meta {
-        Meta::List(list) if list.path.is_ident("cfg") => {
-            let condition = list.tokens.to_string();
-            let mut words = condition.split(|letter: char| !letter.is_alphanumeric());
-            words.any(|word| word == "test") && !condition.contains("not")
-        }
-        _ => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rust source as tokens: the paths that it mentions, whether in a `use`, an expression or a macro.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use syn::{Attribute, Meta};
 
 /// All paths (`a::b::c`) of a file, with the groups of `use` written out. Comments hold none.
 pub fn paths(source: &str) -> Vec<Vec<String>> {
@@ -17,6 +18,15 @@ pub fn paths_in(tokens: TokenStream) -> Vec<Vec<String>> {
 /// A file's tokens.
 pub fn parse(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|error| panic!("not Rust: {error}"))
+}
+
+/// Returns whether an attribute has its item compiled only where `condition` holds: `cfg(condition)`
+/// or `cfg(all(condition, …))`.
+pub fn requires(attribute: &Attribute, condition: &str) -> bool {
+    let Meta::List(list) = &attribute.meta else { return false };
+    let asked = list.tokens.to_string();
+    list.path.is_ident("cfg")
+        && (asked == condition || asked.starts_with(&format!("all ({condition} ,")))
 }
 
 /// Gathers paths; those that start here continue `prefix`.

@@ -21,12 +21,11 @@ pub fn scratch() -> &'static Path {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
         let made = all.join(std::process::id().to_string());
         std::fs::create_dir_all(&made).unwrap();
-        for other in std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()) {
-            let process = Path::new("/proc").join(other.file_name().unwrap_or_default());
-            if Path::new("/proc/self").exists() && !process.exists() {
-                // Another process may remove it, too.
-                let _ = std::fs::remove_dir_all(other);
-            }
+        let ended = |of: &PathBuf| !Path::new("/proc").join(of.file_name().unwrap()).exists();
+        if Path::new("/proc/self").exists() {
+            let others = std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path());
+            // Another process may remove them, too.
+            others.filter(ended).for_each(|other| _ = std::fs::remove_dir_all(other));
         }
         made
     })

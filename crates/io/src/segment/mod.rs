@@ -258,7 +258,7 @@ impl core::fmt::Debug for ForeignMemory {
 #[derive(Default)]
 struct Memory {
     segments: Segments,
-    /// Where the segments lie, in order.
+    /// The places of the segments, in order.
     pieces: SmallVec<[Piece; 1]>,
 }
 

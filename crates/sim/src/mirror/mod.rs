@@ -48,7 +48,7 @@ enum End {
     /// The process of a leg starts again.
     Start(usize),
     Disk(usize),
-    /// Nothing is held back any more.
+    /// Nothing is held back from then on.
     Pause,
 }
 

@@ -29,12 +29,17 @@ const OTHERS: [&str; 9] = [
 /// All candidates, in the order in which these seeds draw them, in turn.
 pub fn rows(sources: &Texts, seeds: &[u64]) -> Result<Vec<Candidate>> {
     let rows: Result<Vec<_>> = seeds.iter().map(|seed| row(sources, *seed)).collect();
-    let mut rows: Vec<_> = rows?.into_iter().map(Vec::into_iter).collect();
+    Ok(in_turn(rows?))
+}
+
+/// The first of each, then the second of each, and so on.
+fn in_turn<T>(rows: impl IntoIterator<Item = Vec<T>>) -> Vec<T> {
+    let mut rows: Vec<_> = rows.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
     while rows.iter().any(|row| row.len() > 0) {
         all.extend(rows.iter_mut().filter_map(Iterator::next));
     }
-    Ok(all)
+    all
 }
 
 /// All candidates, in the order in which this seed draws them: one of each kind in turn.
@@ -50,15 +55,8 @@ pub fn row(sources: &Texts, seed: u64) -> Result<Vec<Candidate>> {
             *before += 1;
         }
     }
-    let mut kinds = kinds.map(|mut all| {
-        all.sort_by_key(|(rank, _)| *rank);
-        VecDeque::from(all)
-    });
-    let mut row = Vec::new();
-    while kinds.iter().any(|all| !all.is_empty()) {
-        row.extend(kinds.iter_mut().filter_map(|all| Some(all.pop_front()?.1)));
-    }
-    Ok(row)
+    kinds.iter_mut().for_each(|all| all.sort_by_key(|(rank, _)| *rank));
+    Ok(in_turn(kinds).into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 fn is_drawn_from(path: &str) -> bool {

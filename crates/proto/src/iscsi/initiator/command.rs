@@ -132,7 +132,7 @@ pub enum SubmitError {
 pub struct DiscoveredTarget {
     /// Its name.
     pub name: String,
-    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in
-    /// brackets. None: where it was asked.
+    /// Its addresses, as it reports them: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in
+    /// brackets. None: the address that was asked.
     pub addresses: Vec<String>,
 }

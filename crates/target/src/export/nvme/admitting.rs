@@ -49,7 +49,8 @@ impl TargetState {
         held
     }
 
-    /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
+    /// The authentication that is demanded of the host that sends this Connect, on a connection that
+    /// `has_tls` or not.
     fn authentication(
         self: &Arc<Self>,
         subsystems: &Subsystems,

@@ -18,8 +18,8 @@ use weft_proto::nvme::types::{Cntlid, Nqn};
 /// The port of a listener, as its transport describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortAddress {
-    /// What discovery says of it; of a listener at all addresses of this machine, but for the
-    /// address.
+    /// Its entry in the discovery log; without the address for a listener at all addresses of this
+    /// machine.
     pub(crate) address: TransportAddress,
     /// The address that the listener was given, if it has one.
     pub(crate) listener: Option<SocketAddr>,
@@ -40,7 +40,7 @@ pub(crate) struct OtherPort {
     pub(crate) ip: IpAddr,
 }
 
-/// Where a Connect came from.
+/// The origin of a Connect.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) port: Port,

@@ -159,18 +159,18 @@ pub(crate) trait NvmeLink: pump::Link<NvmeSession, Engine: Engine> + Send + 'sta
     /// The transport's name in URLs, for statistics.
     const PROTOCOL: &'static str;
 
-    /// Who encrypts the connection, if it is encrypted.
+    /// The implementation of TLS that encrypts the connection, if one does.
     fn encrypted_by(&self) -> Option<&'static str> {
         None
     }
 
-    /// How far answers have been sent, in a count of the transport's own. It grows while there are
-    /// answers, also where there always are further ones.
+    /// The progress of sending answers, in a count of the transport's own. It grows while there are
+    /// answers, even if there is never a moment without one.
     fn sent(&self) -> u64;
 
-    /// What the host did against the transport's rules, if this end closed the connection for it.
+    /// The violation of the transport's rules for which this end closed the connection, if it did.
     fn violation(&self) -> Option<String>;
 
-    /// What the host does against the transport's rules that is let pass, since the last call.
+    /// Violations of the transport's rules that were tolerated since the last call.
     fn take_deviations(&mut self) -> Deviations;
 }
