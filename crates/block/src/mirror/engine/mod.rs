@@ -323,15 +323,15 @@ impl MirrorEngine {
                 self.advance(op);
                 continue;
             }
-            if self.mark_on()
+            let has_begun = self.mark_on()
                 || self.begin_meta()
                 || self.greet_on()
                 || self.copy_on()
-                || self.close_on()
-            {
-                continue;
+                || self.close_on();
+            // What begins nothing may still end the wait of an operation.
+            if !has_begun && self.due.is_empty() {
+                return;
             }
-            return;
         }
         self.due.clear();
     }

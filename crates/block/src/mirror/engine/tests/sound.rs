@@ -3,7 +3,8 @@
 
 use super::world::World;
 use crate::mirror::engine::{Io, IoTarget};
-use crate::op::OpKind;
+use crate::op::{OpKind, Outcome};
+use crate::outcome::status::{Status, StatusKind};
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
@@ -104,4 +105,28 @@ fn blocks_that_such_a_leg_cannot_be_read_from_are_a_loss_that_is_told() {
     world.run();
     assert!(world.forgotten == 1 && world.users.is_empty());
     assert!(!world.todo.iter().any(|(_, target, _)| *target == IoTarget::Leg(1)));
+}
+
+/// Another attempt may fail as well, so that a flush would wait for ever.
+#[test]
+fn blocks_that_cannot_be_written_to_the_other_leg_are_a_loss_that_is_told() {
+    let mut world = restarted();
+    while !world.todo.is_empty() {
+        world.step(0);
+    }
+    world.with(|engine| engine.allow_copies());
+    let is_copy = |(_, target, io): &(u64, IoTarget, Io)| {
+        *target == IoTarget::Leg(0) && matches!(io, Io::Equalise { .. })
+    };
+    let at = loop {
+        match world.todo.iter().position(is_copy) {
+            Some(at) => break at,
+            None => world.step(0),
+        }
+    };
+    world.fail(at, Outcome::Done(Status::new(StatusKind::Media)));
+    while !world.todo.is_empty() {
+        world.step(0);
+    }
+    assert_eq!((world.forgotten, world.users.len(), world.halted), (1, 0, None));
 }
