@@ -28,6 +28,16 @@ pub trait Peer {
     fn pdu(&mut self) -> Option<Pdu>;
 }
 
+impl<P: Peer> Peer for &mut P {
+    fn put(&mut self, bytes: &[u8]) {
+        (**self).put(bytes);
+    }
+
+    fn pdu(&mut self) -> Option<Pdu> {
+        (**self).pdu()
+    }
+}
+
 /// A PDU without digests.
 #[derive(Clone, Debug)]
 pub struct Pdu(pub Vec<u8>);

@@ -12,7 +12,7 @@ use weft_proto::nvme::property::PropertyOffset;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Lba, Nqn, Nsid};
-use weft_proto::nvme_tcp::digest::{Digests, crc32c};
+use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{Flags, PduType};
 use weft_testing::wait::until_some;
 
@@ -130,103 +130,6 @@ fn whoever_hangs_up_in_a_handshake_leaves_nothing_behind() {
 }
 
 #[test]
-fn pdus_that_break_the_rules_are_answered_with_a_term_req() {
-    let served = Served::new(TargetLimits::default());
-    let bystander = Bystander::new(&served);
-    let with = |at: usize, value: u8| {
-        let mut ic = wire::ic_req(Digests::NONE);
-        ic[at] = value;
-        ic
-    };
-    let huge = [&[4, 0, 72, 72, 0xff, 0xff, 0xff, 0xff][..], &[0; 64]].concat();
-    let mut longest = wire::capsule(&read(0), 9, &[]);
-    longest[3..8].copy_from_slice(&[72, 0, 0, 0, 0x7f]);
-    let before: [&[u8]; 7] = [
-        &with(0, 9),
-        &with(2, 7),
-        &with(4, 7),
-        &with(8, 1),
-        &with(10, 32),
-        &huge,
-        b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n",
-    ];
-    for bytes in before {
-        let mut tcp = served.connect();
-        tcp.try_put(bytes);
-        let pdus = tcp.rest();
-        assert!(pdus.iter().all(|pdu| pdu.kind() == PduType::C2H_TERM_REQ), "{pdus:?}");
-    }
-    let after: [&[u8]; 5] = [
-        &wire::ic_req(Digests::NONE),
-        &huge,
-        &longest,
-        &[0xff; 200],
-        &[6, 0, 24, 0, 24, 0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
-    ];
-    for bytes in after {
-        for stage in 0..3 {
-            let Good { mut admin, mut io, .. } = good(&served);
-            let mut fresh = served.connect();
-            wire::greet(&mut fresh);
-            let tcp = [&mut fresh, &mut admin, &mut io].into_iter().nth(stage).unwrap();
-            tcp.try_put(bytes);
-            // H2CData without data is borne.
-            if bytes[0] == 6 {
-                tcp.finish();
-            }
-            tcp.wait_for_end();
-        }
-    }
-    bystander.goes_on();
-}
-
-#[test]
-fn a_host_may_end_a_connection_with_a_term_req() {
-    let served = Served::new(TargetLimits::default());
-    let term = [&[2, 0, 24, 0, 24, 0, 0, 0, 2, 0][..], &[0; 14]].concat();
-    for stage in 0..3 {
-        let Good { mut admin, mut io, .. } = good(&served);
-        let mut fresh = served.connect();
-        let tcp = [&mut fresh, &mut admin, &mut io].into_iter().nth(stage).unwrap();
-        tcp.put(&term);
-        assert!(tcp.rest().is_empty(), "a TermReq is not answered");
-    }
-}
-
-#[test]
-fn wrong_digests_cost_what_the_specification_says() {
-    let served = Served::new(TargetLimits::default());
-    let bystander = Bystander::new(&served);
-    // A header digest ends the connection.
-    let mut tcp = served.connect();
-    tcp.put(&wire::ic_req(Digests { header: true, data: false }));
-    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
-    let mut capsule = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
-    capsule[1] = 1;
-    capsule[3] = 76;
-    capsule[4..8].copy_from_slice(&(72u32 + 4 + 1024).to_le_bytes());
-    let digest = crc32c(&capsule[..72]) ^ 1;
-    capsule.splice(72..72, digest.to_le_bytes());
-    tcp.put(&capsule);
-    let pdus = tcp.rest();
-    assert_eq!((pdus.len(), pdus[0].kind()), (1, PduType::C2H_TERM_REQ));
-    // A data digest fails the command, and the connection may try again.
-    let mut tcp = served.connect();
-    tcp.put(&wire::ic_req(Digests { header: false, data: true }));
-    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
-    for (spoil, status) in [(1, Status::TRANSIENT_TRANSPORT_ERROR), (0, Status::SUCCESS)] {
-        let mut capsule = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
-        capsule[1] = 2;
-        capsule[4..8].copy_from_slice(&(72u32 + 1024 + 4).to_le_bytes());
-        let digest = crc32c(&capsule[72..]) ^ spoil;
-        capsule.extend_from_slice(&digest.to_le_bytes());
-        tcp.put(&capsule);
-        assert_eq!(wire::response(&mut tcp).status, status);
-    }
-    bystander.goes_on();
-}
-
-#[test]
 fn queues_that_cannot_be_had_are_refused_with_the_reason() {
     let served =
         Served::with(TargetLimits::default(), &crate::served::loops(2), Some(vec![who().host.nqn]));
@@ -321,41 +224,4 @@ fn more_connections_than_allowed_are_closed_at_once() {
     drop(kept.pop());
     served.wait_for(4);
     wire::greet(&mut served.connect());
-}
-
-#[test]
-fn more_commands_than_the_queue_holds_end_the_connection() {
-    let served = Served::new(TargetLimits::default());
-    let bystander = Bystander::new(&served);
-    let Good { admin: _admin, mut io, .. } = good(&served);
-    // Writes whose data does not come.
-    let write = command::write(Nsid(1), Lba(0), 8, false);
-    for cid in 0..40 {
-        io.try_put(&wire::capsule_moving(&write, cid, 4096));
-    }
-    assert_eq!(io.rest().pop().unwrap().kind(), PduType::C2H_TERM_REQ);
-    bystander.goes_on();
-}
-
-#[test]
-fn data_that_was_not_asked_for_ends_the_connection() {
-    let served = Served::new(TargetLimits::default());
-    let bystander = Bystander::new(&served);
-    let write = command::write(Nsid(1), Lba(4000), 8, false);
-    let spoil: [fn(&mut weft_proto::nvme_tcp::pdu::DataTransfer); 5] = [
-        |r2t| r2t.cid.0 ^= 1,
-        |r2t| r2t.ttag = 0xffff,
-        |r2t| r2t.ttag ^= 1,
-        |r2t| r2t.offset = 4,
-        |r2t| r2t.offset = 0xffff_fff0,
-    ];
-    for spoil in spoil {
-        let Good { admin: _admin, mut io, .. } = good(&served);
-        io.put(&wire::capsule_moving(&write, 3, 4096));
-        let mut r2t = io.pdu().unwrap().transfer();
-        spoil(&mut r2t);
-        io.try_put(&wire::h2c_data(&r2t, &[0; 4096]));
-        assert_eq!(io.rest().pop().unwrap().kind(), PduType::C2H_TERM_REQ);
-    }
-    bystander.goes_on();
 }

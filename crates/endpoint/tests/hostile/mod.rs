@@ -11,6 +11,8 @@ mod iscsi;
 mod nameless;
 mod nbd;
 mod operations;
+mod sockets;
+pub mod table;
 mod targets;
 pub mod tcp;
 mod timeouts;

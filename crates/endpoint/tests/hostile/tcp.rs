@@ -22,7 +22,7 @@ pub const BYSTANDERS: Nsid = Nsid(2);
 /// A connection whose reads end after a while.
 pub struct Tcp {
     pub stream: TcpStream,
-    received: Vec<u8>,
+    pub received: Vec<u8>,
 }
 
 impl Tcp {

@@ -26,14 +26,14 @@ mod opening;
 mod paths;
 mod pool;
 mod power;
-mod protocols;
+pub mod protocols;
 mod puppet;
 mod queues;
 mod recorded;
 mod reservations;
 mod reset;
 mod revoked;
-mod scene;
+pub mod scene;
 mod settle;
 mod tap;
 

@@ -70,6 +70,16 @@ impl Protocol {
         }
     }
 
+    /// Where it listens on a free port.
+    pub fn listen(self) -> String {
+        let scheme = match self {
+            Self::NvmeTcp => "nvme+tcp",
+            Self::Iscsi => "iscsi",
+            Self::Nbd => "nbd",
+        };
+        format!("{scheme}://127.0.0.1:0")
+    }
+
     /// The URL of the first device at the target, which the client knows by name.
     pub fn url(self) -> String {
         self.url_at("target", port().port())

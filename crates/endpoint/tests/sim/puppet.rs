@@ -165,6 +165,23 @@ pub struct Talk<'a> {
     world: &'a mut World,
 }
 
+impl Talk<'_> {
+    /// Waits until this holds of what was received, or the connection is over, for so long at most;
+    /// takes what was received, and says whether it is over.
+    pub fn receive(
+        &mut self,
+        mut is_enough: impl FnMut(&[u8]) -> bool,
+        patience: Duration,
+    ) -> (Vec<u8>, bool) {
+        let strings = &self.puppet.strings;
+        let _ = self.world.run_until(
+            |_| is_enough(&strings.borrow().received) || strings.borrow().ended,
+            patience,
+        );
+        (self.puppet.take_bytes(), self.puppet.has_ended())
+    }
+}
+
 impl Peer for Talk<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.puppet.put(bytes);

@@ -1,11 +1,8 @@
 //! NVMe/TCP: each PDU type that hosts send, field by field (NVMe TCP 1.1 §3.6).
 
 use super::PeerState::{Fresh, Greeted, Ready};
-use super::{Fault, Peer, fault, join};
-use crate::sim::protocols::AnyScene;
-use crate::sim::puppet::Puppet;
+use super::{Fault, Line, fault, join};
 use crate::wire::{self, Pdu};
-use std::time::Duration;
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::sqe::Sqe;
@@ -75,8 +72,8 @@ pub(super) fn data_digested() -> Vec<u8> {
 }
 
 /// Asks for both digests, and for the data of Connect by R2T.
-pub(super) fn begin_digested(scene: &mut AnyScene, puppet: &Puppet) {
-    puppet.put(&wire::ic_req(Digests::BOTH));
+pub(super) fn begin_digested(line: &mut impl Line) {
+    line.put(&wire::ic_req(Digests::BOTH));
     let (connect, _) = connecting();
     let capsule = with(
         with(wire::capsule_moving(&connect, 0, ConnectData::BYTES as u32), 1, &[1]),
@@ -84,9 +81,8 @@ pub(super) fn begin_digested(scene: &mut AnyScene, puppet: &Puppet) {
         &76_u32.to_le_bytes(),
     );
     let sum = crc32c(&capsule).to_le_bytes();
-    puppet.put(&[capsule, sum.to_vec()].concat());
-    scene.world.run_for(Duration::from_secs(1));
-    assert_eq!(words(puppet.take_bytes()), "ICResp; R2T");
+    line.put(&[capsule, sum.to_vec()].concat());
+    line.expect("ICResp; R2T", words);
 }
 
 pub(super) fn connecting() -> (Sqe, Vec<u8>) {
@@ -195,6 +191,7 @@ pub(super) const TABLE: &[Fault] = &[
         "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
     ),
     fault(S2, "H2CTermReq", Ready, |_| pdu(2, 0, 24, 0, 24, &[0; 16]), "closed"),
+    fault(S2, "H2CTermReq before ICReq", Fresh, |_| pdu(2, 0, 24, 0, 24, &[0; 16]), "closed"),
     fault(S2, "H2CTermReq: PLEN too short", Ready, |_| pdu(2, 0, 24, 0, 23, &[0; 16]), "closed"),
     fault(S2, "H2CTermReq: PLEN too long", Ready, |_| pdu(2, 0, 24, 0, 153, &[0; 200]), "closed"),
 ];
@@ -229,9 +226,4 @@ fn term_req(bytes: &[u8]) -> String {
 fn response(pdu: &Pdu) -> String {
     let cqe = pdu.cqe();
     format!("{}{}", cqe.status, if cqe.do_not_retry { ", DNR" } else { "" })
-}
-
-/// The controller that a peer has.
-pub(super) fn cntlid(peer: &Peer) -> weft_proto::nvme::types::Cntlid {
-    peer.cntlid
 }

@@ -1,9 +1,7 @@
 //! iSCSI: login and each PDU that initiators send, field by field (RFC 7143).
 
-use super::join;
-use crate::sim::protocols::{AnyScene, IQN};
-use crate::sim::puppet::Puppet;
-use std::time::Duration;
+use super::{Line, join};
+use crate::sim::protocols::IQN;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::scsi::sense::Sense;
@@ -38,15 +36,12 @@ pub(super) fn login_of(request: &LoginRequest, text: &str) -> Vec<u8> {
     pdu(request.encode(text.len() as u32), text.as_bytes())
 }
 
-pub(super) fn log_in(scene: &mut AnyScene, puppet: &Puppet) {
-    puppet.put(&login("InitialR2T=Yes\0ImmediateData=Yes\0"));
-    scene.world.run_for(Duration::from_secs(1));
-    let answer = puppet.take_bytes();
-    assert_eq!(LoginResponse::decode(answer.first_chunk().unwrap()).status, LoginStatus::SUCCESS);
+pub(super) fn log_in(line: &mut impl Line) {
+    line.put(&login("InitialR2T=Yes\0ImmediateData=Yes\0"));
+    line.expect("login: success", words);
     // The first command is told of the power on.
-    puppet.put(&pdu(ScsiCommand { immediate: true, ..command(1, 0x80, 0, &[]) }.encode(0), &[]));
-    scene.world.run_for(Duration::from_secs(1));
-    assert!(words(puppet.take_bytes()).starts_with("UNIT ATTENTION"));
+    line.put(&pdu(ScsiCommand { immediate: true, ..command(1, 0x80, 0, &[]) }.encode(0), &[]));
+    line.expect("UNIT ATTENTION", words);
 }
 
 /// A command with a CDB of its own.
@@ -150,9 +145,11 @@ pub(super) fn words(bytes: Vec<u8>) -> String {
     let mut rest = &bytes[..];
     while let Some(bhs) = rest.first_chunk::<48>() {
         let data_bytes = u32::from_be_bytes([0, bhs[5], bhs[6], bhs[7]]);
-        let end = (48 + data_bytes as usize + padding(data_bytes)).min(rest.len());
-        let data = &rest[48..(48 + data_bytes as usize).min(rest.len())];
-        parts.extend(part(bhs, data));
+        let end = 48 + data_bytes as usize + padding(data_bytes);
+        if rest.len() < end {
+            break;
+        }
+        parts.extend(part(bhs, &rest[48..][..data_bytes as usize]));
         rest = &rest[end..];
     }
     join(parts)

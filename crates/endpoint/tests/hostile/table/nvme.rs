@@ -132,7 +132,8 @@ pub(super) const TABLE: &[Fault] = &[
         "Asynchronous Event Requests beyond AERL",
         Admin,
         |_| {
-            (0..40)
+            // Fewer than the queue has entries.
+            (0..20)
                 .flat_map(|cid| {
                     wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), cid, &[])
                 })

@@ -19,7 +19,7 @@ fn connect(at: usize, bytes: &[u8]) -> Vec<u8> {
 
 /// Connect for an I/O queue of the controller of the peer, on a connection that has a queue.
 fn connect_again(peer: &Peer, qid: u16) -> Vec<u8> {
-    wire::connect_capsule(&who(), qid, super::nvme_tcp::cntlid(peer), 8)
+    wire::connect_capsule(&who(), qid, peer.cntlid, 8)
 }
 
 const CONNECT: &str = "Base §6.3";

@@ -4,10 +4,7 @@ use super::PeerState::Digested;
 use super::iscsi::{
     READ, WRITE, command, data_out, login, moving, pdu, text_request, words as words_without,
 };
-use super::{Fault, fault};
-use crate::sim::protocols::AnyScene;
-use crate::sim::puppet::Puppet;
-use std::time::Duration;
+use super::{Fault, Line, fault};
 use weft_proto::iscsi::digest::crc32c;
 use weft_proto::iscsi::pdu::{NopOut, R2t, TaskTag};
 use weft_proto::iscsi::serial::Serial;
@@ -29,21 +26,16 @@ fn with_digests(plain: &[u8], in_header: u32, in_data: u32) -> Vec<u8> {
 
 /// Logs in with both digests, and begins a write of 4096 bytes as task 1. Says the transfer tag of
 /// the R2T.
-pub(super) fn begin(scene: &mut AnyScene, puppet: &Puppet) -> u32 {
-    puppet
-        .put(&login("HeaderDigest=CRC32C\0DataDigest=CRC32C\0InitialR2T=Yes\0ImmediateData=Yes\0"));
-    scene.world.run_for(Duration::from_secs(1));
-    assert_eq!(words_without(puppet.take_bytes()), "login: success");
+pub(super) fn begin(line: &mut impl Line) -> u32 {
+    line.put(&login("HeaderDigest=CRC32C\0DataDigest=CRC32C\0InitialR2T=Yes\0ImmediateData=Yes\0"));
+    line.expect("login: success", words_without);
     // The first command is told of the power on.
     let mut first = command(1, 0x80, 0, &[]);
     first.immediate = true;
-    puppet.put(&with_digests(&pdu(first.encode(0), &[]), 0, 0));
-    scene.world.run_for(Duration::from_secs(1));
-    assert!(words(puppet.take_bytes()).starts_with("UNIT ATTENTION"));
-    puppet.put(&with_digests(&super::iscsi::write(1), 0, 0));
-    scene.world.run_for(Duration::from_secs(1));
-    let r2t = puppet.take_bytes();
-    assert_eq!(words(r2t.clone()), "R2T");
+    line.put(&with_digests(&pdu(first.encode(0), &[]), 0, 0));
+    line.expect("UNIT ATTENTION", words);
+    line.put(&with_digests(&super::iscsi::write(1), 0, 0));
+    let r2t = line.expect("R2T", words);
     R2t::decode(r2t.first_chunk().unwrap()).transfer.0
 }
 
@@ -130,10 +122,13 @@ pub(super) fn words(bytes: Vec<u8>) -> String {
         assert_eq!(behind[..SUM], crc32c(header).to_le_bytes(), "the target's header digest");
         let data_bytes =
             u32::from_be_bytes([0, header[5], header[6], header[7]]).next_multiple_of(4) as usize;
+        let sum = if data_bytes == 0 { 0 } else { SUM };
+        if behind.len() < SUM + data_bytes + sum {
+            break;
+        }
         let (data, behind) = behind[SUM..].split_at(data_bytes);
         plain.extend_from_slice(header);
         plain.extend_from_slice(data);
-        let sum = if data.is_empty() { 0 } else { SUM };
         assert!(
             data.is_empty() || behind[..SUM] == crc32c(data).to_le_bytes(),
             "the target's data digest"

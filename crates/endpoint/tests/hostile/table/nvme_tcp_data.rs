@@ -58,6 +58,13 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(
         S5,
+        "CapsuleCmd: PLEN of 4 GiB",
+        Ready,
+        |_| with(in_capsule(), 4, &[0xff; 4]),
+        "C2HTermReq Data Transfer Limit Exceeded (by a host) or R2T Limit Exceeded (by a controller) (0x5); closed",
+    ),
+    fault(
+        S5,
         "CapsuleCmd: more data than IOCCSZ",
         Ready,
         |_| with(in_capsule(), 4, &(72_u32 + 8196).to_le_bytes()),

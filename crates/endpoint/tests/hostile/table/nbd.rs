@@ -1,26 +1,23 @@
 //! NBD: greeting, options and requests, field by field (the protocol document of the NBD project).
 
 use super::PeerState::{Fresh, Greeted};
-use super::{Fault, PeerState, fault};
-use crate::sim::protocols::AnyScene;
-use crate::sim::puppet::Puppet;
-use std::time::Duration;
+use super::{Fault, Line, PeerState, fault};
 
 const GREETING: usize = 18;
 
 /// Brings the client where the fault begins.
-pub(super) fn begin(scene: &mut AnyScene, puppet: &Puppet, state: PeerState) {
+pub(super) fn begin(line: &mut impl Line, state: PeerState) {
     if state == PeerState::Fresh {
         return;
     }
     // Fixed newstyle, no zeroes.
-    puppet.put(&[0, 0, 0, 3]);
+    line.put(&[0, 0, 0, 3]);
     if state == PeerState::Ready {
-        puppet.put(&option(1, b"1"));
+        line.put(&option(1, b"1"));
     }
-    scene.world.run_for(Duration::from_secs(1));
     let expected = if state == PeerState::Ready { GREETING + 10 } else { GREETING };
-    assert_eq!(puppet.take_bytes().len(), expected);
+    let (bytes, _) = line.hear(|bytes| bytes.len() >= expected);
+    assert_eq!(bytes.len(), expected);
 }
 
 pub(super) fn option(code: u32, data: &[u8]) -> Vec<u8> {
@@ -247,27 +244,39 @@ pub(super) fn words(mut bytes: Vec<u8>) -> String {
     if bytes.starts_with(b"NBDMAGIC") {
         bytes.drain(..GREETING);
     }
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).map(|word| u32::from_be_bytes(word.try_into().unwrap()))
+    };
     while bytes.len() >= 16 {
-        let taken = if bytes.starts_with(&OPTION_REPLY.to_be_bytes()) {
-            let code = u32::from_be_bytes(bytes[12..16].try_into().unwrap());
-            parts.push(option_reply(code));
-            20 + u32::from_be_bytes(bytes[16..20].try_into().unwrap()) as usize
+        // The length of a payload is the last word in front of it.
+        let (header, part) = if bytes.starts_with(&OPTION_REPLY.to_be_bytes()) {
+            (20, word(&bytes, 12).map(option_reply))
         } else if bytes.starts_with(&SIMPLE_REPLY.to_be_bytes()) {
-            parts.push(error(u32::from_be_bytes(bytes[4..8].try_into().unwrap())).to_owned());
-            16
-        } else if let Some((of, at)) = chunk(&bytes) {
-            let error = bytes[6] & 0x80 != 0;
-            parts.push(if error {
-                self::error(u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())).to_owned()
-            } else {
-                of
-            });
-            at + u32::from_be_bytes(bytes[at - 4..at].try_into().unwrap()) as usize
+            parts.extend(word(&bytes, 4).map(|code| error(code).to_owned()));
+            bytes.drain(..16);
+            continue;
+        } else if let Some((name, header)) = chunk(&bytes) {
+            let is_error = bytes[6] & 0x80 != 0;
+            (
+                header,
+                if is_error {
+                    word(&bytes, header).map(|code| error(code).to_owned())
+                } else {
+                    Some(name)
+                },
+            )
         } else {
             parts.push("data".to_owned());
-            bytes.len()
+            break;
         };
-        bytes.drain(..taken.min(bytes.len()));
+        let Some(end) = word(&bytes, header - 4).map(|length| header + length as usize) else {
+            break;
+        };
+        if bytes.len() < end {
+            break;
+        }
+        parts.extend(part);
+        bytes.drain(..end);
     }
     super::join(parts)
 }
