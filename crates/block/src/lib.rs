@@ -66,7 +66,7 @@ pub use outcome::{
     status::{self, Raw, RawScsi, Status, StatusKind},
 };
 pub use path::AccessState;
-pub use queue::{owners, slots, spare, split, waiting};
+pub use queue::{queue_owners, slots, spare, split, waiting};
 pub use reservation::{
     ReservationHolder, ReservationKind, ReservationReport, ReserveAction, opener_of,
 };

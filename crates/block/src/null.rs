@@ -9,7 +9,7 @@ use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::outcome::error::Error;
 use crate::outcome::status::{Status, StatusKind};
 use crate::queue::spare;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use crate::{check, limits};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segment};
@@ -35,7 +35,7 @@ const FEATURES: Features = Features {
 impl Null {
     /// Opens `null:SIZE[,block=512|4096][,uuid=…]`; `rest` is the part after `null:`.
     pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
-        let (size, mut spec) = Spec::source(url, rest);
+        let (size, mut spec) = UrlParts::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
         let uuid = spec.uuid()?;
         spec.finish()?;

@@ -15,7 +15,7 @@ use crate::outcome::error::Error;
 use crate::outcome::refusal::Refusal;
 use crate::outcome::status::{Status, StatusKind};
 use crate::queue::spare;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use crate::{check, limits};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -52,7 +52,7 @@ const FEATURES: Features = Features {
 impl Ram {
     /// Bytes of a block, blocks, and the UUID that is given.
     pub(crate) fn parse(url: &str, rest: &str) -> Result<(u32, u64, Option<Uuid>), Error> {
-        let (size, mut spec) = Spec::source(url, rest);
+        let (size, mut spec) = UrlParts::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
         let (uuid, is_known) = (spec.uuid()?, spec.switch("volatile")? == Some(true));
         if let Some(uuid) = uuid.filter(|_| !is_known) {

@@ -11,7 +11,7 @@ use crate::op::{Completion, Op, Outcome};
 use crate::outcome::error::Error;
 use crate::outcome::status::{Status, StatusKind};
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Segments};
@@ -31,7 +31,7 @@ impl ReadOnlyDevice {
         rest: &str,
         begin: impl FnOnce(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
-        let (inner, spec) = Spec::filter(url, rest);
+        let (inner, spec) = UrlParts::filter(url, rest);
         spec.finish()?;
         let url = url.to_owned();
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner }) as Device)))

@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::extent::{CurrentExtent, PaddedSize};
-use weft_block::owners::Owners;
+use weft_block::queue_owners::QueueOwners;
 use weft_block::{
     BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence, SizeAnswer,
 };
@@ -56,7 +56,7 @@ impl RbdDevice {
             features,
             identity: identity(url, &image),
             shut_out: AtomicBool::new(false),
-            owners: Owners::default(),
+            owners: QueueOwners::default(),
             url: name,
             image,
         })))

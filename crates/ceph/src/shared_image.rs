@@ -5,7 +5,7 @@ use crate::limits::RBD_TRANSFER_BYTES_MAX;
 use crate::native::Image;
 use core::sync::atomic::{AtomicBool, Ordering};
 use weft_block::extent::{CurrentExtent, PaddedSize};
-use weft_block::owners::Owners;
+use weft_block::queue_owners::QueueOwners;
 use weft_block::{Atomicity, Error, Features, Geometry, Identity};
 
 /// Bytes of a block. Images have bytes; hosts want blocks.
@@ -22,7 +22,7 @@ pub(crate) struct SharedImage {
     pub(crate) identity: Identity,
     /// The cluster accepts nothing of this client any more.
     pub(crate) shut_out: AtomicBool,
-    pub(crate) owners: Owners,
+    pub(crate) owners: QueueOwners,
 }
 
 impl SharedImage {

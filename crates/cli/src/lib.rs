@@ -40,7 +40,9 @@ pub fn main() -> ExitCode {
         _ => None,
     };
     let status = match hosted {
-        Some((name, words)) => process::hosted::Hosted { name, words }.run(execute),
+        Some((name, words)) => {
+            process::windows_service::StartedService { name, words }.run(execute)
+        }
         None => execute(cli, &matches),
     };
     process::exit::end(status)

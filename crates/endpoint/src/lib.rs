@@ -20,9 +20,9 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+pub mod existing_data;
 pub mod mirror;
 mod open;
-pub mod overwrite;
 
 pub use disk::Disk;
 pub use open::{begin, check, is_remote, open, open_unless};
@@ -31,4 +31,4 @@ pub use weft_connection::{
     reported, settle, statistics, url,
 };
 pub use weft_initiator::{ConnectOptions, Control, NameTable, Names, PathOptions, paths, source};
-pub use weft_target::{export, health, inventory, kept, report, reservations};
+pub use weft_target::{disk_record, export, health, inventory, report, reservations};

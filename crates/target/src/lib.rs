@@ -9,10 +9,10 @@
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 
+pub mod disk_record;
 pub mod export;
 pub mod health;
 pub mod inventory;
-pub mod kept;
 mod replaced_file;
 pub mod report;
 pub mod reservations;

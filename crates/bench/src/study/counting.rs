@@ -1,6 +1,6 @@
 //! A run of a fixed number of operations, of which everything is counted at both ends.
 
-use super::spec::{Purpose, ReadCounters, StudyLane};
+use super::study_spec::{Purpose, ReadCounters, StudyLane};
 use crate::error::Error;
 use crate::results::{EndCounts, MeasuredCounts};
 use crate::workload::{self, JobSpec};

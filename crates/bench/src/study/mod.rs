@@ -18,10 +18,10 @@ mod notes;
 mod remarks;
 mod rounds;
 mod sample;
-mod spec;
+mod study_spec;
 pub(crate) mod ticks;
 
-pub use spec::{
+pub use study_spec::{
     CeilingServer, ForeignTarget, Generator, KnownDevice, LanePeer, LaneSet, Purpose, ReadCounters,
     SetUp, StudyLane, StudyProgress, StudySpec,
 };

@@ -39,7 +39,7 @@ use crate::queue::slots::Slots;
 use crate::random::Random;
 use crate::units::{parse_duration, parse_size};
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::cmp::Reverse;
 use core::time::Duration;
 use schedule::{Schedule, Times};
@@ -70,7 +70,7 @@ impl DelayDevice {
         rest: &str,
         begin: impl FnOnce(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
-        let (inner, mut spec) = Spec::filter(url, rest);
+        let (inner, mut spec) = UrlParts::filter(url, rest);
         let mut time =
             |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
         let times = Times {
@@ -92,7 +92,7 @@ impl DelayDevice {
     }
 }
 
-fn spread(spec: &mut Spec<'_>) -> Result<Spread, Error> {
+fn spread(spec: &mut UrlParts<'_>) -> Result<Spread, Error> {
     let spread = spec.parsed("spread", Spread::parse)?.unwrap_or(Spread::Fixed);
     match (spread, spec.parsed("tail", Spread::parse_p99)?) {
         (_, None) => Ok(spread),

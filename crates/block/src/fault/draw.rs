@@ -3,7 +3,7 @@
 use super::plan::{Fault, Plan};
 use crate::op::OpKind;
 use crate::outcome::status::StatusKind;
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 use crate::random::Random;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct Common {
     pub(super) gone: AtomicBool,
     /// Operations that were affected, if their number has a limit.
     struck: AtomicU64,
-    pub(super) owners: Owners,
+    pub(super) owners: QueueOwners,
 }
 
 /// Each operation takes its turn in the random sequence of its queue, in place or not.

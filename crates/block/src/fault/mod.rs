@@ -33,7 +33,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, Presence};
 use crate::filter::{Filter, Relay};
 use crate::outcome::error::Error;
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::sync::atomic::{AtomicU64, Ordering};
 use draw::Common;
 use plan::Plan;
@@ -56,7 +56,7 @@ impl FaultDevice {
         rest: &str,
         begin: impl FnOnce(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
-        let (inner, mut spec) = Spec::filter(url, rest);
+        let (inner, mut spec) = UrlParts::filter(url, rest);
         let plan = Plan::parse(&mut spec)?;
         spec.finish()?;
         let url = url.to_owned();

@@ -6,7 +6,7 @@ use crate::outcome::refusal::Refusal;
 use crate::outcome::status::StatusKind;
 use crate::random::Random;
 use crate::units::parse_duration;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::time::Duration;
 
 /// The corruption of an operation that succeeds.
@@ -128,7 +128,7 @@ fn rate(text: &str) -> Result<u128, String> {
 }
 
 /// `kind=`, with `for=`.
-fn lasting(spec: &mut Spec<'_>) -> Result<Option<Fault>, Error> {
+fn lasting(spec: &mut UrlParts<'_>) -> Result<Option<Fault>, Error> {
     let kind = spec.parsed("kind", failure)?;
     let lasts = spec.parsed("for", |text| parse_duration(text).map_err(|e| e.to_string()))?;
     match (kind, lasts) {
@@ -140,7 +140,7 @@ fn lasting(spec: &mut Spec<'_>) -> Result<Option<Fault>, Error> {
 }
 
 impl Plan {
-    pub(super) fn parse(spec: &mut Spec<'_>) -> Result<Self, Error> {
+    pub(super) fn parse(spec: &mut UrlParts<'_>) -> Result<Self, Error> {
         let rate = spec.parsed("rate", rate)?.ok_or_else(|| {
             spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" })
         })?;

@@ -70,7 +70,7 @@ use crate::extent::{CurrentExtent, PaddedSize};
 use crate::limits;
 use crate::outcome::error::Error;
 use crate::queue::interlock::Interlock;
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 pub(crate) use access::FileAccess;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -159,7 +159,7 @@ impl FileDevice {
             identity,
             disk: opened.disk.map(|(disk, _)| disk),
             gone: AtomicBool::new(false),
-            owners: Owners::default(),
+            owners: QueueOwners::default(),
             epoch: system::start(),
             interlock: Interlock::new(),
             room: Arc::default(),

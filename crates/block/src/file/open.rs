@@ -11,7 +11,7 @@ use crate::outcome::error::Error;
 use crate::outcome::refusal::Refusal;
 use crate::units::format_size;
 use crate::url::naming::{DeviceName, Inode, Naming, Subject, number_and_device};
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ pub(super) fn check(url: &str, rest: &str, read_only: bool) -> Result<(), Error>
 }
 
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
-    let (path, mut spec) = Spec::source(url, rest);
+    let (path, mut spec) = UrlParts::source(url, rest);
     // `file:///path`, the form of other programs.
     let path = path.strip_prefix("//").filter(|p| p.starts_with('/')).unwrap_or(path);
     if path.is_empty() {

@@ -13,7 +13,7 @@ use crate::outcome::error::{Error, ErrorKind};
 use crate::outcome::refusal::Refusal;
 use crate::outcome::status::Status;
 use crate::queue::interlock::Interlock;
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use weft_base::lock::Lock;
@@ -32,7 +32,7 @@ pub(super) struct SharedFile {
     pub(super) disk: Option<Disk>,
     pub(super) gone: AtomicBool,
     /// The queues, which get each new size.
-    pub(super) owners: Owners,
+    pub(super) owners: QueueOwners,
     pub(super) epoch: Option<u64>,
     pub(super) interlock: Interlock,
     pub(super) room: Arc<Room>,

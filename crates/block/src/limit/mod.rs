@@ -28,7 +28,7 @@ use crate::outcome::error::Error;
 use crate::outcome::refusal::Refusal;
 use crate::units::parse_duration;
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::time::Duration;
 use queue::{LimitQueue, Rates};
 pub use rate::{Limit, Rate};
@@ -49,7 +49,7 @@ impl LimitDevice {
         rest: &str,
         begin: impl FnOnce(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
-        let (inner, mut spec) = Spec::filter(url, rest);
+        let (inner, mut spec) = UrlParts::filter(url, rest);
         let all = limit(&mut spec, ["iops", "bw"])?;
         let apart = [
             limit(&mut spec, ["read-iops", "read-bw"])?,
@@ -71,7 +71,7 @@ impl LimitDevice {
 }
 
 /// The limits of two options, of operations and of bytes.
-fn limit(spec: &mut Spec<'_>, [operations, bytes]: [&'static str; 2]) -> Result<Limit, Error> {
+fn limit(spec: &mut UrlParts<'_>, [operations, bytes]: [&'static str; 2]) -> Result<Limit, Error> {
     Ok(Limit {
         operations: spec.parsed(operations, rate::parse_operations)?.unwrap_or(0),
         bytes: spec.parsed(bytes, rate::parse_bytes)?.unwrap_or(0),

@@ -4,7 +4,7 @@ use super::layout::HotLimit;
 use crate::outcome::error::{Error, ErrorKind};
 use crate::url::grammar::{LISTS, list, scheme};
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::time::Duration;
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ impl<'a> MirrorUrl<'a> {
     pub fn parse(url: &'a str) -> Result<Option<Self>, Error> {
         let (Some("mirror"), rest) = scheme(url) else { return Ok(None) };
         let list = list(rest, LISTS)?;
-        let (main, mut spec) = Spec::list(url, list.head);
+        let (main, mut spec) = UrlParts::list(url, list.head);
         if !main.is_empty() {
             return Err(Error::new(
                 ErrorKind::Usage,

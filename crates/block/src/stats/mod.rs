@@ -20,7 +20,7 @@ use crate::outcome::error::Error;
 use crate::queue::slots::Slots;
 use crate::units::parse_duration;
 use crate::url::opening::Opening;
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use core::time::Duration;
 use counts::Counts;
 pub use counts::{KindTotals, Totals};
@@ -43,7 +43,7 @@ impl StatsDevice {
         rest: &str,
         begin: impl FnOnce(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
-        let (inner, mut spec) = Spec::filter(url, rest);
+        let (inner, mut spec) = UrlParts::filter(url, rest);
         let every = spec.parsed("every", |text| match parse_duration(text) {
             Ok(Duration::ZERO) => Err("use a time above 0, as in 10s".into()),
             other => other.map_err(|e| e.to_string()),

@@ -41,7 +41,7 @@ use crate::url::grammar;
 use crate::url::grammar::LISTS;
 use crate::url::naming::Passing;
 use crate::url::opening::{Opening, Pending};
-use crate::url::spec::Spec;
+use crate::url::parts::UrlParts;
 use layout::Layout;
 use members::Members;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl StripeDevice {
         begin: impl Fn(&str) -> Result<Opening, Error>,
     ) -> Result<Opening, Error> {
         let list = grammar::list(rest, LISTS)?;
-        let (chunk, mut spec) = Spec::list(url, list.head);
+        let (chunk, mut spec) = UrlParts::list(url, list.head);
         let chunk_bytes = match chunk {
             "" => STRIPE_CHUNK_BYTES,
             text => parse_size(text).map_err(|e| spec.wrong(e.into()))?,

@@ -5,7 +5,7 @@ use crate::device::DeviceChange;
 use crate::filter::Filter;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::outcome::status::{Raw, RawScsi, Status, StatusKind};
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 use crate::testing::{Rig, TestOp, TestPlan};
 use crate::{OpenOptions, open};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ type Given = (OpKind, u64, u32);
 struct Member {
     inner: Device,
     state: Lock<MemberState>,
-    owners: Owners,
+    owners: QueueOwners,
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Watched(Arc<Member>);
 impl Watched {
     fn new(url: &str) -> Self {
         let inner = open(url, &OpenOptions::default()).unwrap();
-        Self(Arc::new(Member { inner, state: Lock::default(), owners: Owners::default() }))
+        Self(Arc::new(Member { inner, state: Lock::default(), owners: QueueOwners::default() }))
     }
 
     fn set(&self, set: impl FnOnce(&mut MemberState)) {

@@ -11,7 +11,7 @@ use crate::device::{BlockDevice, BlockQueue, Device, DeviceChange, InPlace, Pres
 use crate::filter::Filter;
 use crate::op::{Completion, Op};
 use crate::outcome::error::{Error, ErrorKind};
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 use crate::sharing::share_on_each_loop;
 use crate::url::grammar;
 use crate::url::opening::Opening;
@@ -166,13 +166,13 @@ struct SwitchState {
     /// Another number with each exchange.
     generation: AtomicU64,
     /// Woken by an exchange, as an operation that a queue refused may be accepted now.
-    owners: Owners,
+    owners: QueueOwners,
 }
 
 impl SwitchState {
     fn new(inner: Device) -> Self {
         let front = SharedLock::new(Arc::clone(&inner));
-        Self { inner, front, generation: AtomicU64::new(0), owners: Owners::default() }
+        Self { inner, front, generation: AtomicU64::new(0), owners: QueueOwners::default() }
     }
 
     fn inner(&self) -> &Device {

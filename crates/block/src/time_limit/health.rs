@@ -1,6 +1,6 @@
 //! Shared state of all queues of a device: whether operations are overdue.
 
-use crate::queue::owners::Owners;
+use crate::queue::queue_owners::QueueOwners;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
@@ -10,12 +10,17 @@ pub(super) struct Health {
     /// Overdue operations of all queues.
     overdue: AtomicUsize,
     /// The owners of all queues.
-    pub(super) owners: Owners,
+    pub(super) owners: QueueOwners,
 }
 
 impl Health {
     pub(super) fn new(url: &str, limit: Duration) -> Self {
-        Self { url: url.to_owned(), limit, overdue: AtomicUsize::new(0), owners: Owners::default() }
+        Self {
+            url: url.to_owned(),
+            limit,
+            overdue: AtomicUsize::new(0),
+            owners: QueueOwners::default(),
+        }
     }
 
     /// Returns whether operations are overdue, so that no other is accepted.

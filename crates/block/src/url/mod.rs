@@ -3,5 +3,5 @@
 pub mod grammar;
 pub mod naming;
 pub mod opening;
+pub(super) mod parts;
 pub mod registry;
-pub(super) mod spec;

@@ -20,7 +20,7 @@ use weft_bench::{
     workload::{Gate, run_gated},
 };
 use weft_block::{Device, ErrorKind};
-use weft_endpoint::{Control, overwrite};
+use weft_endpoint::{Control, existing_data};
 
 use super::{
     channel::{AgentChannel, ChannelLost},
@@ -159,7 +159,7 @@ impl StudySession {
         let device = weft_endpoint::open(&listed.url, &options)?;
         let write = write && listed.write && device.features().write;
         if write && !destroy_data {
-            overwrite::refuse_data(&device)?;
+            existing_data::refuse_data(&device)?;
         }
         tracing::info!(
             "a study opens {}{}",

@@ -4,7 +4,7 @@ pub(super) mod attach;
 pub(super) mod daemon;
 pub(super) mod dhchap;
 pub(super) mod filename;
-pub(super) mod given;
+pub(super) mod given_options;
 pub(super) mod group;
 pub(super) mod iscsi;
 pub(super) mod metrics;

@@ -22,6 +22,6 @@ impl ServerArgs {
     pub fn connect(&self) -> Result<ManagementClient, Failure> {
         let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         let given = self.control.clone().or_else(variable);
-        Ok(ManagementClient::connect(&place::meant(given.as_deref())?)?)
+        Ok(ManagementClient::connect(&place::resolve(given.as_deref())?)?)
     }
 }

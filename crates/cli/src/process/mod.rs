@@ -6,6 +6,6 @@ pub(super) mod defect;
 pub(super) mod descriptors;
 pub(super) mod exit;
 pub(super) mod exit_on_loss;
-pub(super) mod hosted;
 pub(super) mod log;
 pub(super) mod signals;
+pub(super) mod windows_service;

@@ -25,7 +25,7 @@ pub const NEWCOMERS_MAX: usize = 1024;
 /// hold at most [`HOST_TIMES_LEFT`] times as many connections as it leaves to others; the same
 /// applies to connections that are not admitted yet. An address is an IPv4 address, or the first 64
 /// bits of an IPv6 address.
-pub const SEATS_GUARANTEED: usize = 16;
+pub const CONNECTIONS_GUARANTEED: usize = 16;
 
 /// A controller is granted I/O queues from one of this many parts of the connections that are left
 /// to its address, so that further controllers get some, too...
@@ -35,7 +35,7 @@ pub const GRANT_PARTS: usize = 8;
 pub const GRANT_LEAST: usize = 4;
 
 /// Minimum connections of a target that can be configured (`--max-connections`)...
-pub const CONNECTIONS_CONFIGURED_MIN: usize = SEATS_GUARANTEED;
+pub const CONNECTIONS_CONFIGURED_MIN: usize = CONNECTIONS_GUARANTEED;
 
 /// ...and the maximum.
 pub const CONNECTIONS_CONFIGURED_MAX: usize = 65_000;

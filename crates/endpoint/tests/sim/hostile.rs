@@ -9,7 +9,7 @@ use crate::sim::scene::{Setup, options};
 use std::time::Duration;
 use weft_block::Error;
 
-/// How long an answer may take.
+/// Time within which an answer must come.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct Simulated {

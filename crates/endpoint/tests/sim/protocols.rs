@@ -70,7 +70,7 @@ impl Protocol {
         }
     }
 
-    /// Where it listens on a free port.
+    /// The URL of a listener on a free port.
     pub fn listen(self) -> String {
         let scheme = match self {
             Self::NvmeTcp => "nvme+tcp",

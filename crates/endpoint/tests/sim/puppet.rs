@@ -166,8 +166,8 @@ pub struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// Waits until this holds of what was received, or the connection is over, for so long at most;
-    /// takes what was received, and says whether it is over.
+    /// Waits until `is_enough` accepts the bytes received, the connection is over, or `patience` has
+    /// passed. Returns the bytes, and whether the connection is over.
     pub fn receive(
         &mut self,
         mut is_enough: impl FnMut(&[u8]) -> bool,

@@ -215,7 +215,7 @@ impl<A, D> SharedNamespace<A, D> {
                 self.came_to(Ok(()));
             }
             LaneOutcome::Conflict if operation.attempts.conflict() => self.go_on(),
-            LaneOutcome::Told => {
+            LaneOutcome::Announced => {
                 let telling = operation.telling;
                 // What has come in force meanwhile is for another time.
                 if self.installed.as_ref().map(|(number, _)| *number) == telling {

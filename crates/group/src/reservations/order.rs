@@ -42,7 +42,7 @@ pub enum ReservationOrder<A, D> {
         /// What is stored from then on.
         next: ReservationRecord,
     },
-    /// Have all other gateways read the object and put it in force: [`LaneOutcome::Told`].
+    /// Have all other gateways read the object and put it in force: [`LaneOutcome::Announced`].
     Tell,
     /// Wait for [`RESERVATION_RETRY_MS`](crate::limits::RESERVATION_RETRY_MS):
     /// [`LaneOutcome::Paused`].
@@ -71,7 +71,7 @@ pub enum LaneOutcome {
     /// Somebody else has changed the object.
     Conflict,
     /// All others have it in force, or can do no I/O any more.
-    Told,
+    Announced,
     /// The pause is over.
     Paused,
     /// It did not work, for this reason. A replacement may have been executed nevertheless.

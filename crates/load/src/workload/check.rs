@@ -1,7 +1,7 @@
 //! Checks a workload before anything of it runs.
 
+use super::job_spec::JobSpec;
 use super::plan::Plan;
-use super::spec::JobSpec;
 use crate::error::Error;
 use std::sync::Arc;
 use weft_block::Device;

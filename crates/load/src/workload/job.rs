@@ -9,6 +9,7 @@
 use super::direction::Direction;
 use super::floor::Watch;
 use super::job_report::{Broken, JobReport, VerifyReport};
+use super::job_spec::Verify;
 use super::memory::Memory;
 use super::order::Order;
 use super::pace::Pace;
@@ -19,7 +20,6 @@ use super::region::Share;
 use super::search::Search;
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
 use super::spans::Spans;
-use super::spec::Verify;
 use super::steady::Settling;
 use super::syncs::{SyncState, Syncs};
 use super::think::Pauses;

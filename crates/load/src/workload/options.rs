@@ -1,6 +1,6 @@
 //! fio's names and values of the options of a [`JobSpec`].
 
-use super::spec::{ExitAll, JobSpec, TotalRate, Verify};
+use super::job_spec::{ExitAll, JobSpec, TotalRate, Verify};
 use super::values::Size;
 use core::time::Duration;
 

@@ -6,7 +6,7 @@
 //! counts from then. A direction without a rate is always due.
 
 use super::direction::Direction;
-use super::spec::{JobSpec, TotalRate};
+use super::job_spec::{JobSpec, TotalRate};
 use crate::random::Pcg;
 use core::time::Duration;
 use weft_io::Time;

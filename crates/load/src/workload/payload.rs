@@ -9,9 +9,9 @@
 
 use super::buffers::{BufferPattern, Buffers, Renewal};
 use super::direction::Direction;
+use super::job_spec::{JobSpec, Verify};
 use super::noise::{Keys, Noise, PIECE_BYTES};
 use super::permutation::below;
-use super::spec::{JobSpec, Verify};
 use crate::random::Pcg;
 use weft_io::segment::{pieces_mut, total_len};
 use weft_io::{Segment, Segments};

@@ -1,9 +1,9 @@
 //! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
 use super::direction::{Direction, Rw};
+use super::job_spec::{JobSpec, SEED_DEFAULT, Verify};
 use super::pace::Pace;
 use super::payload::is_made_ahead;
-use super::spec::{JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
 use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX};
 use weft_block::{Device, Features, Geometry, split};

@@ -1,8 +1,8 @@
 //! The region of each job, and how much it transfers there.
 
 use super::direction::Direction;
+use super::job_spec::Verify;
 use super::plan::Plan;
-use super::spec::Verify;
 use super::values::Size;
 use crate::error::Error;
 use crate::limits::VERIFIED_UNITS_MAX;
@@ -241,7 +241,7 @@ impl Plan {
 mod tests {
     use super::super::direction::Rw;
     use super::super::extent::JobExtent;
-    use super::super::spec::JobSpec;
+    use super::super::job_spec::JobSpec;
     use super::super::steps::Zones;
     use super::*;
     use weft_block::{Features, Geometry};

@@ -2,7 +2,7 @@
 
 use super::direction::Direction;
 use super::job_report::{DirectionReport, JobReport, VerifyReport};
-use super::spec::JobSpec;
+use super::job_spec::JobSpec;
 use crate::stats::Moments;
 use core::time::Duration;
 use std::time::SystemTime;

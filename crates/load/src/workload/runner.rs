@@ -3,11 +3,11 @@
 use super::direction::Direction;
 use super::job::Job;
 use super::job_report::JobReport;
+use super::job_spec::{ExitAll, JobSpec};
 use super::plan::Plan;
 use super::queues::Queues;
 use super::report::{RunLoopReport, RunReport};
 use super::shared::{Event, JobProgress, LoopState, SharedRun};
-use super::spec::{ExitAll, JobSpec};
 use crate::error::Error;
 use crate::limits::{GATE_EVERY, PROGRESS_EVERY};
 use core::time::Duration;

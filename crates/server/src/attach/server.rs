@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind, waiting};
+use weft_endpoint::disk_record::RecordedDevice;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
-use weft_endpoint::kept::KeptDevice;
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::{FUSE, UBLK};
@@ -197,7 +197,7 @@ pub struct DiskServer {
     held: ServerLock,
     entry: Entry,
     inventory: Arc<LiveInventory>,
-    kept: Option<Arc<KeptDevice>>,
+    kept: Option<Arc<RecordedDevice>>,
 }
 
 impl DiskServer {

@@ -7,14 +7,14 @@ use super::plan::AttachProtocol;
 use super::run;
 use std::sync::Arc;
 use weft_block::{Device, Error};
+use weft_endpoint::disk_record::RecordedDevice;
 use weft_endpoint::identity::{namespace_uuid, subsystem_nqn};
-use weft_endpoint::kept::KeptDevice;
 use weft_endpoint::settle::LateWriters;
 
 /// The device to be served, and the disk of a killed server that it continues.
 pub(super) struct Serving {
     pub device: Device,
-    pub kept: Option<Arc<KeptDevice>>,
+    pub kept: Option<Arc<RecordedDevice>>,
     pub continues: Option<Entry>,
 }
 
@@ -32,7 +32,7 @@ impl Serving {
         let is_same = |entry: &Entry| {
             entry.protocol == protocol.to_string()
                 && (port == 0 || port == entry.port)
-                && KeptDevice::is_of(&place, &*device, uuid)
+                && RecordedDevice::is_of(&place, &*device, uuid)
         };
         let left = held.left();
         let continues = left.clone().filter(is_same);
@@ -49,7 +49,7 @@ impl Serving {
         let disk = (format!("\"{name}\""), place);
         match protocol {
             AttachProtocol::Iscsi => {
-                let kept = KeptDevice::begin(device, uuid, disk, late, continues.is_some());
+                let kept = RecordedDevice::begin(device, uuid, disk, late, continues.is_some());
                 Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues })
             }
             #[cfg(target_os = "linux")]
@@ -57,9 +57,9 @@ impl Serving {
                 let kept = match continues {
                     Some(before) => {
                         run::clear_dead(&runtime.served(&before));
-                        KeptDevice::begin_again(device, uuid, disk, late)
+                        RecordedDevice::begin_again(device, uuid, disk, late)
                     }
-                    None => KeptDevice::begin(device, uuid, disk, late, false),
+                    None => RecordedDevice::begin(device, uuid, disk, late, false),
                 };
                 Ok(Self { device: Arc::clone(&kept) as Device, kept: Some(kept), continues: None })
             }

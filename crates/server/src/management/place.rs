@@ -28,7 +28,7 @@ const KIND: &str = "control";
 /// # Errors
 /// [`ErrorKind::NotFound`] if no server runs, [`ErrorKind::Usage`] if it is not clear which is
 /// meant.
-pub fn meant(given: Option<&str>) -> Result<PathBuf, Error> {
+pub fn resolve(given: Option<&str>) -> Result<PathBuf, Error> {
     match given {
         Some(given) => named(given),
         None => only(&live(&Runtime::open()?)),

@@ -85,7 +85,7 @@ fn change_host(
     allow: bool,
 ) -> Result<Option<String>, RequestFault> {
     let nqn = params.subsystem.as_deref().map(parse_nqn).transpose()?;
-    let subsystem = state.meant(nqn.as_ref())?;
+    let subsystem = state.named_or_only(nqn.as_ref())?;
     let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
     if is_initiator {
         let name = Name::new(&params.host)

@@ -88,7 +88,10 @@ impl ServedState {
     ///
     /// # Errors
     /// [`FaultCode::NotFound`]; [`FaultCode::Invalid`] if it is not clear which is meant.
-    pub fn meant(&mut self, nqn: Option<&Nqn>) -> Result<&mut DesiredSubsystem, RequestFault> {
+    pub fn named_or_only(
+        &mut self,
+        nqn: Option<&Nqn>,
+    ) -> Result<&mut DesiredSubsystem, RequestFault> {
         let many = self.subsystems.len() > 1;
         match nqn {
             Some(nqn) => {

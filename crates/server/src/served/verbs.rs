@@ -122,7 +122,7 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     methods.add_of(&of, "namespace.remove", |served, params: RemoveNamespace| {
         let RemoveNamespace { subsystem, nsid, force } = params;
         served.change(ChangeMode { force, dry_run: false }, |state| {
-            let subsystem = meant(state, subsystem.as_deref())?;
+            let subsystem = named_or_only(state, subsystem.as_deref())?;
             subsystem.namespace_mut(Nsid(nsid))?;
             subsystem.namespaces.retain(|namespace| namespace.nsid != Nsid(nsid));
             Ok(())
@@ -149,11 +149,11 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
 /// enough.
 fn resize(served: &Served, params: &ResizeNamespace) -> Result<Changed, RequestFault> {
     let bytes = params.size.as_deref().map(bytes).transpose()?;
-    let nqn = meant(&mut served.turn()?.clone(), params.subsystem.as_deref())?.nqn.clone();
+    let nqn = named_or_only(&mut served.turn()?.clone(), params.subsystem.as_deref())?.nqn.clone();
     let asked = AskedSize::of(served, &nqn, Nsid(params.nsid), bytes)?;
     let how = ChangeMode { force: params.force, dry_run: false };
     let mut changed = served.change(how, |state| {
-        meant(state, Some(nqn.as_str()))?.namespace_mut(Nsid(params.nsid))?.bytes = bytes;
+        named_or_only(state, Some(nqn.as_str()))?.namespace_mut(Nsid(params.nsid))?.bytes = bytes;
         Ok(())
     })?;
     if let Some(asked) = asked {
@@ -174,12 +174,12 @@ fn invalid(why: impl ToString) -> RequestFault {
     RequestFault::new(FaultCode::Invalid, why.to_string())
 }
 
-fn meant<'a>(
+fn named_or_only<'a>(
     state: &'a mut ServedState,
     nqn: Option<&str>,
 ) -> Result<&'a mut crate::config::desired::DesiredSubsystem, RequestFault> {
     let nqn = nqn.map(parse_nqn).transpose()?;
-    state.meant(nqn.as_ref())
+    state.named_or_only(nqn.as_ref())
 }
 
 fn bytes(size: &str) -> Result<u64, RequestFault> {
@@ -230,7 +230,7 @@ fn add_namespace(
     if is_named && forgets(&params.source) {
         return Err(invalid(FORGETS));
     }
-    let subsystem = meant(state, params.subsystem.as_deref())?;
+    let subsystem = named_or_only(state, params.subsystem.as_deref())?;
     let taken = |nsid: &u32| subsystem.namespaces.iter().any(|namespace| namespace.nsid.0 == *nsid);
     let nsid = params.nsid.or_else(|| (1..).find(|nsid| !taken(nsid))).unwrap_or(1);
     if taken(&nsid) {

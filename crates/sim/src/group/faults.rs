@@ -1,6 +1,6 @@
 //! Faults in a run of a group and their times: drawn from the seed before the run begins.
 
-use super::reach::LEASE;
+use super::cluster_reach::LEASE;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::time::Duration;

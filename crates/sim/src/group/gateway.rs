@@ -2,10 +2,10 @@
 
 use super::cluster::Cluster;
 use super::cluster_link::{ClusterLink, way};
+use super::cluster_reach::{ClusterReach, LEASE, SILENCE};
 use super::image::SimImage;
 use super::late_writes::GatewayLateWrites;
 use super::objects::Client;
-use super::reach::{LEASE, Reach, SILENCE};
 use super::shared_reservations::SimReservations;
 use crate::faults::fraction;
 use crate::journal::SimJournal;
@@ -63,7 +63,7 @@ pub struct SimGateway {
     /// The process has had hosts served.
     has_served: bool,
     /// What it reaches of the cluster.
-    reach: Reach,
+    reach: ClusterReach,
     /// Number of processes that have ended because they had lost the cluster.
     pub losses: u64,
     /// It starts again then, unless something runs.
@@ -98,7 +98,7 @@ impl SimGateway {
             beat_sent: Time::ZERO,
             paused_until: Time::ZERO,
             has_served: false,
-            reach: Reach::default(),
+            reach: ClusterReach::default(),
             losses: 0,
             starts_at: Some(Time::ZERO + Duration::from_nanos(rng.within(0, 3_000_000_000))),
             is_closing: false,

@@ -10,13 +10,13 @@
 
 mod cluster;
 mod cluster_link;
+mod cluster_reach;
 mod faults;
 mod gateway;
 mod hosts;
 mod image;
 mod late_writes;
 mod objects;
-mod reach;
 mod set_up;
 mod shared_reservations;
 
@@ -30,12 +30,12 @@ use crate::scene::Scene;
 use crate::store::{Behaviour, BlockStore};
 use crate::wanted::{Transport, Wanted};
 use cluster::Cluster;
+use cluster_reach::LEASE;
 use core::cell::RefCell;
 use core::time::Duration;
 use faults::Fault;
 use gateway::SimGateway;
 use hosts::Hosts;
-use reach::LEASE;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;

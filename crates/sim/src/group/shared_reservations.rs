@@ -153,7 +153,7 @@ impl Call {
                     }
                     AnnouncementStep::Tell => (now + way(rng), CallState::Asked(Question::Tell)),
                     AnnouncementStep::Pause(time) => (now + time, CallState::Paused),
-                    AnnouncementStep::Done => return self.end(Ok(Got::Told)),
+                    AnnouncementStep::Done => return self.end(Ok(Got::Announced)),
                     AnnouncementStep::Late => return self.end(Err(failed())),
                 };
                 return Some(Self { at, state, ..self });

@@ -5,11 +5,11 @@
 //! ended and no device holds any of its operations. The protocol is a [`Service`]; this file does
 //! not depend on whether the link carries a stream or messages.
 
+use super::connection_limit::{ConnectionPermit, Newcomer};
 use super::dialect::Dialect;
 use super::listen::Homes;
 use super::mailbox::Mailbox;
 use super::members::{Members, Message};
-use super::seats::{Newcomer, Seat};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) trait Service: Sized + 'static {
     fn host(&self, link: &Self::Link) -> Option<String>;
 
     /// Handles a message of the protocol.
-    fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
+    fn own_message(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
 
     /// Accepts no more commands and lets those in flight end; closes the link then, or at once if
     /// there can be none.
@@ -115,7 +115,7 @@ pub(crate) trait Service: Sized + 'static {
 pub(crate) enum Place<S: Service> {
     /// On this loop, possibly with another link (for example TLS).
     Here(S::Link),
-    /// On another loop, with another service and the same mailbox and seat.
+    /// On another loop, with another service and the same mailbox and permit.
     There(S::Link, RemoteLoop, Make<S>),
     /// Nowhere: it has ended.
     Nowhere,
@@ -141,7 +141,7 @@ pub(crate) struct Connection<S: Service> {
     /// The next retry without another reason, and the pause before it.
     retry: Retry,
     /// Moved along with the connection.
-    seat: Option<Seat>,
+    permit: Option<ConnectionPermit>,
 }
 
 /// The time of the next attempt to get memory, and the pause before it.
@@ -166,7 +166,7 @@ pub(crate) fn next_retry((at, pause): Retry, now: Time) -> Retry {
 struct Homeless<S: Service> {
     link: S::Link,
     mailbox: MailboxOf<S>,
-    seat: Seat,
+    permit: ConnectionPermit,
 }
 
 /// Takes an accepted connection to the next loop in turn, where `make` creates its service. The
@@ -198,13 +198,13 @@ pub(crate) fn accept_on<S: Service>(
 }
 
 impl<S: Service> Homeless<S> {
-    /// An accepted connection, if there is a free seat.
+    /// An accepted connection, if there is a free permit.
     fn new(on: &Handle, mut link: S::Link, members: &Members<S::Own>) -> Option<(Self, Newcomer)> {
-        let (seat, newcomer) = members.seat(on.now().since_epoch(), &link.peer())?;
+        let (permit, newcomer) = members.permit(on.now().since_epoch(), &link.peer())?;
         if let Some(capture) = members.captured_by() {
             link.capture(&capture, Start::First);
         }
-        Some((Self { link, mailbox: MailboxOf::<S>::default(), seat }, newcomer))
+        Some((Self { link, mailbox: MailboxOf::<S>::default(), permit }, newcomer))
     }
 
     /// Makes the connection receive messages to all connections.
@@ -224,13 +224,13 @@ impl<S: Service> Homeless<S> {
         on: &Handle,
         make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
     ) {
-        let Self { mut link, mailbox, seat } = self;
-        let seats = seat.seats();
+        let Self { mut link, mailbox, permit } = self;
+        let limit = permit.limit();
         let spawned = on.try_spawn(|id| {
             link.register(on, id)?;
             let service = make(on, id, &mut link, &mailbox);
             mailbox.settle(on.remote(), id);
-            let (link, seat, timer) = (Some(link), Some(seat), TimerSlot::default());
+            let (link, permit, timer) = (Some(link), Some(permit), TimerSlot::default());
             Ok::<_, std::io::Error>(Connection {
                 id,
                 link,
@@ -238,11 +238,11 @@ impl<S: Service> Homeless<S> {
                 mailbox,
                 timer,
                 retry: NO_RETRY,
-                seat,
+                permit,
             })
         });
         if let Err(e) = spawned {
-            seats.refusals().log(on.now().since_epoch(), || {
+            limit.refusals().log(on.now().since_epoch(), || {
                 format!("cannot watch an accepted connection: {e}")
             });
         }
@@ -271,7 +271,7 @@ impl<S: Service> Connection<S> {
                         link.capture(&capture, Start::Later(host));
                     }
                 }
-                Message::Own(own) => self.service.told(on, link, own),
+                Message::Own(own) => self.service.own_message(on, link, own),
             }
         }
     }
@@ -314,13 +314,13 @@ impl<S: Service> Connection<S> {
 
     fn leave_for(&mut self, on: &Handle, mut link: S::Link, to: &RemoteLoop, make: Make<S>) {
         on.remove(self.id);
-        let Some(seat) = self.seat.take() else { return };
+        let Some(permit) = self.permit.take() else { return };
         if let Err(e) = link.deregister(on, self.id) {
-            seat.refusals().log(on.now().since_epoch(), || {
+            permit.refusals().log(on.now().since_epoch(), || {
                 format!("{}: cannot move the connection to its loop: {e}", link.peer())
             });
         }
-        let connection = Homeless { link, mailbox: Arc::clone(&self.mailbox), seat };
+        let connection = Homeless { link, mailbox: Arc::clone(&self.mailbox), permit };
         to.post(move |on| connection.settle(on, make));
     }
 
@@ -339,8 +339,8 @@ impl<S: Service> Connection<S> {
         };
         let why = S::violation(link)
             .or_else(|| link.error().filter(|e| is_told(e.kind())).map(|e| e.to_string()));
-        if let (Some(why), Some(seat)) = (why, &self.seat) {
-            seat.refusals().log(on.now().since_epoch(), || {
+        if let (Some(why), Some(permit)) = (why, &self.permit) {
+            permit.refusals().log(on.now().since_epoch(), || {
                 format!("{}: {why}; connection closed", link.peer())
             });
         } else if let Some(e) = link.error() {

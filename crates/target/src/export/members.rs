@@ -1,7 +1,7 @@
 //! The connections of one export: their limit, their mailboxes, and telling them to end.
 
+use super::connection_limit::{ConnectionLimit, ConnectionPermit, Newcomer};
 use super::mailbox::Mailbox;
-use super::seats::{Newcomer, Seat, Seats};
 use super::shares::Grant;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ pub(crate) enum Message<M> {
 
 /// The connections of one export. `M`: messages between connections of its protocol.
 pub(crate) struct Members<M> {
-    seats: Arc<Seats>,
+    limit: Arc<ConnectionLimit>,
     serving: AtomicUsize,
     stopping: AtomicBool,
     list: Lock<Vec<Weak<Mailbox<Message<M>>>>>,
@@ -39,12 +39,12 @@ impl<M> Members<M> {
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (list, capture) = (Lock::default(), Lock::default());
-        Arc::new(Self { seats: Seats::new(max), serving, stopping, list, capture })
+        Arc::new(Self { limit: ConnectionLimit::new(max), serving, stopping, list, capture })
     }
 
     /// Open connections, in any state.
     pub(crate) fn open(&self) -> usize {
-        self.seats.taken()
+        self.limit.taken()
     }
 
     /// Connections that serve commands.
@@ -57,23 +57,23 @@ impl<M> Members<M> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// A seat for an accepted connection. If there is none, the reason is logged and the connection
+    /// A permit for an accepted connection. If there is none, the reason is logged and the connection
     /// must be dropped.
-    pub(crate) fn seat(&self, now: Duration, peer: &str) -> Option<(Seat, Newcomer)> {
+    pub(crate) fn permit(&self, now: Duration, peer: &str) -> Option<(ConnectionPermit, Newcomer)> {
         let refused = |why: &String| {
             self.refusals().log(now, || format!("{peer}: connection refused: {why}"))
         };
-        self.seats.take(peer).inspect_err(refused).ok()
+        self.limit.take(peer).inspect_err(refused).ok()
     }
 
     /// Up to `wanted` connections that the host of `peer` makes soon; `None`: none are left.
     pub(crate) fn grant(&self, peer: &str, wanted: usize) -> Option<Grant> {
-        self.seats.grant(peer, wanted)
+        self.limit.grant(peer, wanted)
     }
 
     /// Peers that were refused, for the log.
     pub(crate) fn refusals(&self) -> &Refusals {
-        self.seats.refusals()
+        self.limit.refusals()
     }
 
     /// Counts a connection that serves commands.

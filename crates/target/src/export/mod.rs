@@ -5,6 +5,7 @@
 //! to loops, counting them, the queues of devices, mailboxes, and the orderly end.
 
 pub(crate) mod budget;
+pub(crate) mod connection_limit;
 mod device_side;
 pub(crate) mod devices;
 mod dialect;
@@ -23,12 +24,11 @@ pub(crate) mod memory;
 pub mod nbd;
 pub mod nvme;
 pub mod origin;
-mod reach;
+mod reachable_address;
 mod running;
-pub(crate) mod seats;
 mod serving;
 mod shares;
-mod shell;
+mod shell_word;
 #[cfg(target_os = "linux")]
 mod ublk;
 #[cfg(target_os = "linux")]

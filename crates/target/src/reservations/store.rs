@@ -21,7 +21,7 @@ pub enum Asked {
     Replace(u64, Object),
     /// To tell all other gateways to read the object again, until each of them has put what it
     /// reads in force, or can do no I/O any more, as it has left the group or was kept out of the
-    /// cluster: [`Got::Told`]. A gateway that joins later need not be told.
+    /// cluster: [`Got::Announced`]. A gateway that joins later need not be told.
     Tell,
     /// That [`RESERVATION_RETRY_MS`] pass: [`Got::Paused`].
     Pause,
@@ -35,7 +35,7 @@ pub enum Got {
     /// The new generation; `None`: it had another one, so somebody else has changed it.
     Replaced(Option<u64>),
     /// All have it in force.
-    Told,
+    Announced,
     /// The time has passed.
     Paused,
 }
@@ -115,7 +115,7 @@ fn execute(store: &dyn SharedStore, namespace: Uuid, asked: &Asked) -> Result<Go
             let text = object.text(store.version()?);
             store.replace(namespace, *before, &text).map(Got::Replaced)
         }
-        Asked::Tell => store.tell(namespace).map(|()| Got::Told),
+        Asked::Tell => store.tell(namespace).map(|()| Got::Announced),
         Asked::Pause => {
             std::thread::sleep(Duration::from_millis(RESERVATION_RETRY_MS));
             Ok(Got::Paused)

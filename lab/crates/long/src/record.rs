@@ -46,7 +46,7 @@ impl Record {
             [] => String::new(),
             lines => format!("\n```text\n{}\n```\n", lines.join("\n")),
         };
-        let word = told(word);
+        let word = in_sentence(word);
         let section =
             format!("{about}\n\nIt {word} after {seconds:.0} s. The machine: {machine}.\n{lines}");
         self.entries.insert(name.clone(), Entry { row, section });
@@ -95,7 +95,7 @@ fn entries(page: &str) -> BTreeMap<String, Entry> {
     parts.filter_map(entry).collect()
 }
 
-fn told(word: &str) -> &str {
+fn in_sentence(word: &str) -> &str {
     if word == "skipped" { "was skipped" } else { word }
 }
 

@@ -6,9 +6,9 @@ mod build;
 mod draw;
 mod find;
 mod programs;
-mod reach;
 #[cfg(test)]
 mod tests;
+mod trials;
 
 use std::{fmt::Write as _, fs, path::PathBuf, process::ExitCode};
 
@@ -19,7 +19,7 @@ use xtask::sh;
 use self::{
     build::{Built, build},
     find::Candidate,
-    reach::{Tests, Verdict},
+    trials::{Tests, Verdict},
 };
 
 /// Change one line at a time, and see whether the tests notice

@@ -3,8 +3,8 @@
 use super::{FAILURES_MAX, Rounds, Who};
 use crate::error::Error;
 use crate::results::Workload;
-use crate::study::spec::Purpose;
-use crate::study::spec::StudyProgress;
+use crate::study::study_spec::Purpose;
+use crate::study::study_spec::StudyProgress;
 use crate::workload::{Direction, JobSpec, Rw};
 use core::time::Duration;
 use weft_block::units;

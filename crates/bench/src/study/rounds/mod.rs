@@ -12,7 +12,7 @@ mod steady;
 use self::running::Load;
 use super::clock::{StudyClock, TimeSlot};
 use super::sample::{Sample, latency};
-use super::spec::{LaneSet, StudyProgress, StudySpec};
+use super::study_spec::{LaneSet, StudyProgress, StudySpec};
 use super::ticks::Ticks;
 use super::{machine, sample};
 use crate::error::Error;

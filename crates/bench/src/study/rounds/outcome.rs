@@ -7,7 +7,7 @@ use crate::results::{self, Ceiling, Drawing, Results, Row, Skipped, Workload};
 use crate::study::machines;
 use crate::study::notes;
 use crate::study::sample;
-use crate::study::spec::StudyLane;
+use crate::study::study_spec::StudyLane;
 
 /// A lane that did this part of what was due kept up.
 const DUE: f64 = 0.98;

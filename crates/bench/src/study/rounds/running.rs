@@ -7,9 +7,9 @@ use crate::results::Workload;
 use crate::study::clock::TimeSlot;
 use crate::study::counting;
 use crate::study::sample::{OfMachine, Sample};
-use crate::study::spec::Purpose;
-use crate::study::spec::StudyLane;
-use crate::study::spec::StudyProgress;
+use crate::study::study_spec::Purpose;
+use crate::study::study_spec::StudyLane;
+use crate::study::study_spec::StudyProgress;
 use crate::workload::{Direction, JobSpec, Phase, RunReport, Rw};
 use core::time::Duration;
 

@@ -6,8 +6,8 @@ use super::{Rounds, Who};
 use crate::error::Error;
 use crate::results::Preconditioned;
 use crate::study::clock::TimeSlot;
-use crate::study::spec::Purpose;
-use crate::study::spec::StudyProgress;
+use crate::study::study_spec::Purpose;
+use crate::study::study_spec::StudyProgress;
 use crate::workload::{JobSpec, Rw};
 use core::time::Duration;
 

@@ -30,7 +30,7 @@ pub(super) enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlightStage {
     /// Has not requested its block range yet.
-    Locked,
+    New,
     /// It waits for its blocks.
     Queued,
     /// It waits until no leg counts as in sync that may hold something else.
@@ -94,7 +94,7 @@ impl Flight {
             kind,
             lba,
             blocks,
-            stage: FlightStage::Locked,
+            stage: FlightStage::New,
             pending: 0,
             good: 0,
             exempt: 0,

@@ -340,7 +340,7 @@ impl MirrorEngine {
     fn advance(&mut self, op: u64) {
         let Some(flight) = self.flights.get(&op) else { return };
         match flight.stage {
-            FlightStage::Locked => self.lock(op),
+            FlightStage::New => self.lock(op),
             FlightStage::Alone if self.missing(self.with(|role| role == LegRole::Member)) == 0 => {
                 self.fetch(op)
             }

@@ -18,7 +18,7 @@ use weft_bench::{Error, JobSpec, Progress, RunReport};
 use weft_block::Device;
 use weft_block::file::CreatedFiles;
 use weft_endpoint::source::discovered;
-use weft_endpoint::{Control, overwrite};
+use weft_endpoint::{Control, existing_data};
 
 /// A job and the URL of its device.
 pub type Job = (JobSpec, String);
@@ -218,7 +218,7 @@ impl Runs<'_> {
             };
             let writes = |(spec, other): &Job| other == url && spec.writes();
             if !self.destroy_data && all.iter().flatten().any(writes) {
-                overwrite::refuse_data(&device)?;
+                existing_data::refuse_data(&device)?;
             }
             known.push((url.clone(), Arc::clone(&device)));
             devices.push(device);

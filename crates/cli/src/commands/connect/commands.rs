@@ -1,7 +1,7 @@
 //! The commands that attach a device and detach it, for people to run.
 
 use crate::args::attach::AttachArgs;
-use crate::args::given::Given;
+use crate::args::given_options::GivenOptions;
 use crate::args::pcap::PcapArgs;
 use crate::connection::ConnectArgs;
 use clap::ArgMatches;
@@ -113,11 +113,11 @@ fn connect(plan: &ServerPlan, serve_only: bool, matches: &ArgMatches) -> Vec<Str
         words.push("--serve-only".into());
     }
     let others = [
-        Given::of::<AttachArgs>(matches).without(&["as", "serve-only"]),
-        Given::of::<ConnectArgs>(matches),
-        Given::of::<PcapArgs>(matches),
+        GivenOptions::of::<AttachArgs>(matches).without(&["as", "serve-only"]),
+        GivenOptions::of::<ConnectArgs>(matches),
+        GivenOptions::of::<PcapArgs>(matches),
     ];
-    words.extend(others.iter().flat_map(Given::words).map(str::to_owned));
+    words.extend(others.iter().flat_map(GivenOptions::words).map(str::to_owned));
     words
 }
 

@@ -9,7 +9,7 @@ use weft_block::ErrorKind;
 use weft_proto::nvme::types::Nqn;
 
 use super::line::{DiscoveryLine, bytes_of, used, without_keys};
-use crate::{args::given::Given, process::exit::Failure};
+use crate::{args::given_options::GivenOptions, process::exit::Failure};
 
 /// The file: an object, or as older versions write it the list alone.
 #[derive(Deserialize)]
@@ -81,7 +81,7 @@ const SILENT: [&str; 6] = [
 ];
 
 /// The lines of a file that can be used.
-pub fn lines(path: &Path, others: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
+pub fn lines(path: &Path, others: &GivenOptions) -> Result<Vec<DiscoveryLine>, Failure> {
     let text = bytes_of(path)?;
     let file: File = serde_json::from_slice(&text).map_err(|_| {
         let why = match serde_json::from_slice::<Value>(&text) {
@@ -118,7 +118,7 @@ fn line(
     host: &Host,
     subsystem: &Subsystem,
     port: &Port,
-    (path, others): (&Path, &Given),
+    (path, others): (&Path, &GivenOptions),
 ) -> Option<DiscoveryLine> {
     if !matches!(port.transport.as_str(), "tcp" | "rdma") {
         let (path, transport) = (path.display(), &port.transport);

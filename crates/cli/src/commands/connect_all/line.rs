@@ -1,7 +1,7 @@
 //! A discovery controller or a subsystem with its options, as a line of nvme-cli's discovery.conf
 //! has them.
 
-use crate::args::given::Given;
+use crate::args::given_options::GivenOptions;
 use crate::connection::{Address, ConnectArgs};
 use crate::limits::CONTROLLERS_FILE_BYTES_MAX;
 use crate::process::exit::Failure;
@@ -23,7 +23,7 @@ pub struct DiscoveryLine {
     pub address: Address,
     pub connect: ConnectArgs,
     /// The options in it, and of the command.
-    pub given: Given,
+    pub given: GivenOptions,
 }
 
 /// Options of nvme-cli that are about the kernel's host, or about what is printed.
@@ -66,20 +66,24 @@ impl Foreign {
 
 impl DiscoveryLine {
     /// That of a command.
-    pub fn of(address: &Address, connect: &Given) -> Result<Self, Failure> {
+    pub fn of(address: &Address, connect: &GivenOptions) -> Result<Self, Failure> {
         let origin = address.discovery_url()?.to_string();
         let words: Vec<String> = connect.words().map(str::to_owned).collect();
         Ok(Self { address: address.clone(), ..Self::parse(&words, origin, connect)? })
     }
 
     /// Reads the words of a file; keys in them come into files of their own.
-    pub fn in_file(words: &[String], origin: String, others: &Given) -> Result<Self, Failure> {
+    pub fn in_file(
+        words: &[String],
+        origin: String,
+        others: &GivenOptions,
+    ) -> Result<Self, Failure> {
         let words = in_files(words).map_err(|e| e.about(&origin))?;
         Self::parse(&words, origin, others)
     }
 
     /// Reads the words of a line; `others` stand for options that are not among them.
-    pub fn parse(words: &[String], origin: String, others: &Given) -> Result<Self, Failure> {
+    pub fn parse(words: &[String], origin: String, others: &GivenOptions) -> Result<Self, Failure> {
         let command = Command::new("weft").no_binary_name(true).disable_help_flag(true);
         let command =
             Foreign::augment_args(ConnectArgs::augment_args(Address::augment_args(command)));
@@ -94,9 +98,9 @@ impl DiscoveryLine {
         if !foreign.is_empty() {
             tracing::warn!("{origin}: weft has no {}", foreign.join(", "));
         }
-        let given = Given::of::<ConnectArgs>(&matches).or(others);
+        let given = GivenOptions::of::<ConnectArgs>(&matches).or(others);
         let all = given.words().map(str::to_owned);
-        let of_address = Given::of::<Address>(&matches);
+        let of_address = GivenOptions::of::<Address>(&matches);
         let all: Vec<String> = of_address.words().map(str::to_owned).chain(all).collect();
         let matches = command.try_get_matches_from(all).map_err(wrong)?;
         let address = Address::from_arg_matches(&matches).map_err(wrong)?;
@@ -160,7 +164,7 @@ pub fn without_keys(text: &str) -> String {
 }
 
 /// The lines of a file in the format of discovery.conf that can be used.
-pub fn of_file(path: &Path, others: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
+pub fn of_file(path: &Path, others: &GivenOptions) -> Result<Vec<DiscoveryLine>, Failure> {
     let bytes = bytes_of(path)?;
     let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
@@ -282,7 +286,8 @@ mod tests {
             ("-t tcp -a DHHC-1:00:c2VjcmV0:", ""),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let parsed = DiscoveryLine::parse(&words, "discovery.conf:1".into(), &Given::default());
+            let parsed =
+                DiscoveryLine::parse(&words, "discovery.conf:1".into(), &GivenOptions::default());
             let said =
                 without_keys(&parsed.and_then(DiscoveryLine::checked).unwrap_err().to_string());
             assert!(said.contains(shown) && !said.contains("c2V"), "{said}");

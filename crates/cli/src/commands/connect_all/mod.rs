@@ -8,7 +8,7 @@ mod parallel;
 use super::connect::name_of;
 use crate::args::attach::AttachArgs;
 use crate::args::daemon::DaemonArgs;
-use crate::args::given::Given;
+use crate::args::given_options::GivenOptions;
 use crate::commands::identify::active_namespaces;
 use crate::connection::{Address, ConnectArgs};
 use crate::discovery_ports::first_answer;
@@ -38,7 +38,7 @@ const DISCOVERY_CONF: &str = "/etc/nvme/discovery.conf";
 const CONFIG_JSON: &str = "/etc/nvme/config.json";
 
 /// Reads a file of discovery controllers.
-type Read = fn(&Path, &Given) -> Result<Vec<DiscoveryLine>, Failure>;
+type Read = fn(&Path, &GivenOptions) -> Result<Vec<DiscoveryLine>, Failure>;
 
 /// Options of `weft connect-all`.
 #[derive(Args, Debug)]
@@ -88,7 +88,8 @@ pub fn run(args: &ConnectAllArgs, matches: &ArgMatches, control: &Control) -> Re
     // Checked before anybody is asked.
     args.connect.options(1, control)?;
     let (_, own) = matches.subcommand().expect("this is one");
-    let (attach, connect) = (Given::of::<AttachArgs>(own), Given::of::<ConnectArgs>(own));
+    let (attach, connect) =
+        (GivenOptions::of::<AttachArgs>(own), GivenOptions::of::<ConnectArgs>(own));
     let lines = args.lines(&connect)?;
     let (mut first, mut told) = (None, Vec::new());
     let asked = parallel::each(&lines, |line| ask(line, control));
@@ -136,7 +137,7 @@ fn ask(line: &DiscoveryLine, control: &Control) -> Result<Vec<NvmeUrl>, Failure>
 impl ConnectAllArgs {
     /// All discovery controllers and subsystems that are meant, each with its options, for which
     /// those of the command stand where a file has none.
-    fn lines(&self, connect: &Given) -> Result<Vec<DiscoveryLine>, Failure> {
+    fn lines(&self, connect: &GivenOptions) -> Result<Vec<DiscoveryLine>, Failure> {
         let mut lines = Vec::new();
         let asks_files = self.discovery_conf.is_some() || self.config.is_some();
         if !self.address.is_missing() {
@@ -194,9 +195,9 @@ struct FoundSubsystem<'a> {
 enum NamespaceHandling<'a> {
     /// With these options, unless they are among the connections, by name and URL, that were there
     /// before.
-    Attached(&'a Given, Vec<(String, String)>),
+    Attached(&'a GivenOptions, Vec<(String, String)>),
     /// The commands that would do so are printed.
-    Printed(&'a Given),
+    Printed(&'a GivenOptions),
 }
 
 /// Subsystems, each with all addresses that discovery reported for it.

@@ -19,7 +19,7 @@ use weft_block::{Device, ErrorKind, grammar, units};
 use weft_copy::journal::{JournalRecord, Known};
 use weft_copy::{CopyEnd, CopyEnds, CopyOptions, CopyStart, Journal, Summary, shown};
 use weft_endpoint::source::discovered;
-use weft_endpoint::{Control, identity, overwrite};
+use weft_endpoint::{Control, existing_data, identity};
 
 /// The namespace of names of journals.
 const COPIES: Uuid = Uuid::from_u128(0x1d0a_61f7_9c2e_4c0d_8e3b_5a94_c7f2_6b18);
@@ -275,7 +275,7 @@ impl CopyArgs {
     /// What is known of a copy that begins, if TO may be overwritten.
     fn begin(&self, ends: &CopyEnds, is_new: bool) -> Result<JournalRecord, Failure> {
         if !self.destroy_data && !is_new {
-            overwrite::refuse_data(&ends.to)?;
+            existing_data::refuse_data(&ends.to)?;
         }
         if !self.overcommit {
             weft_copy::room(ends)?;

@@ -12,7 +12,7 @@ use weft_block::mirror::admin::{self, Holding, Label};
 use weft_block::units::format_size;
 use weft_block::{Device, Error, ErrorKind, grammar};
 use weft_endpoint::url::without_secret;
-use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions, overwrite};
+use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions, existing_data};
 
 /// Bytes that are compared at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -152,7 +152,7 @@ impl Leg {
             );
             return Err(Failure::of(ErrorKind::InUse, text));
         }
-        let refused = overwrite::refuse_data_of(&self.disk, &self.device);
+        let refused = existing_data::refuse_data_of(&self.disk, &self.device);
         Ok(refused.map_err(|error| Error::new(error.kind(), format!("{error}{rest}")))?)
     }
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::url::NvmeUrl;
-use weft_endpoint::{Control, overwrite};
+use weft_endpoint::{Control, existing_data};
 use weft_io::output;
 use weft_proto::nvme::types::Nsid;
 
@@ -48,5 +48,5 @@ pub fn refuse_data(target: &VerbTarget, nsid: Nsid, control: &Control) -> Result
     }
     let url = NvmeUrl { nsid: Some(nsid), ..target.address.url()? }.to_string();
     let device = weft_endpoint::open(&url, &target.connect.options(1, control)?)?;
-    Ok(overwrite::refuse_data(&device)?)
+    Ok(existing_data::refuse_data(&device)?)
 }

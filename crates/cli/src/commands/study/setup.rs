@@ -18,7 +18,7 @@ use weft_bench::results::{Cell, Skipped};
 use weft_bench::study::{CeilingServer, ForeignTarget, LanePeer, LaneSet, ReadCounters, StudyLane};
 use weft_bench::suite::{LaneTemplate, Suite, Through};
 use weft_block::{Device, ErrorKind};
-use weft_endpoint::{ConnectOptions, Control, overwrite};
+use weft_endpoint::{ConnectOptions, Control, existing_data};
 use weft_formats::import::measured::fio_run::FioAccess;
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the
@@ -305,7 +305,7 @@ impl StudySetup<'_> {
 
     /// The same of one that is open.
     fn refuse_data_on(&self, device: &Device) -> Result<(), Failure> {
-        if self.destroy_data { Ok(()) } else { Ok(overwrite::refuse_data(device)?) }
+        if self.destroy_data { Ok(()) } else { Ok(existing_data::refuse_data(device)?) }
     }
 
     /// The address at which targets of our own listen.

@@ -40,8 +40,8 @@ pub trait Arena {
 
 /// A connection that breaks the rules.
 pub trait Line: wire::Peer {
-    /// The bytes that come until they are enough, the connection is over, or nothing more is to be
-    /// expected; and whether it is over.
+    /// Waits until the bytes received are enough, the connection is over or the time has passed.
+    /// Returns the bytes, and whether the connection is over.
     fn hear(&mut self, is_enough: impl FnMut(&[u8]) -> bool) -> (Vec<u8>, bool);
 
     /// Waits for an answer, in words that begin like this.
@@ -53,7 +53,7 @@ pub trait Line: wire::Peer {
     }
 }
 
-/// What a peer has done before.
+/// State of a peer before its fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeerState {
     /// Connected by TCP.
@@ -94,7 +94,7 @@ const fn fault(
     Fault { section, what, state, bytes, answer }
 }
 
-/// What a peer knows of the target.
+/// Numbers that the target gave a peer.
 struct Peer {
     cntlid: Cntlid,
     /// iSCSI: the target transfer tag of its R2T.

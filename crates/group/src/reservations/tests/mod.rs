@@ -70,7 +70,7 @@ fn settled(record: &ReservationRecord) -> SharedNamespace<u32, u32> {
     of.execute(None, token(1), 0);
     of.ended(StoreLane::Operations, LaneOutcome::Read(record.number, record.clone()));
     others(&mut of);
-    of.ended(StoreLane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Announced);
     assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(0, Ok(()))]);
     of
 }
@@ -102,14 +102,14 @@ fn an_operation_is_answered_when_all_have_it_in_force_and_its_commands_are_out_o
         assert_eq!((change.number, change.is_ahead, &change.state), (3, true, &next.state));
         assert_eq!(change.changes.aborted, [host(2)]);
         if told_first {
-            of.ended(StoreLane::Operations, LaneOutcome::Told);
+            of.ended(StoreLane::Operations, LaneOutcome::Announced);
             assert_eq!(orders(&mut of), [ReservationOrder::Settled]);
             of.aborted(3);
             assert_eq!(orders(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
         } else {
             of.aborted(3);
             assert_eq!(orders(&mut of), []);
-            of.ended(StoreLane::Operations, LaneOutcome::Told);
+            of.ended(StoreLane::Operations, LaneOutcome::Announced);
             assert_eq!(
                 orders(&mut of),
                 [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]
@@ -147,7 +147,7 @@ fn a_refusal_waits_for_those_who_do_not_know_yet_and_the_next_operation_for_it()
     assert_eq!(others(&mut of), [READ]);
     of.ended(StoreLane::Operations, read(&third));
     assert_eq!(others(&mut of), [ReservationOrder::Tell]);
-    of.ended(StoreLane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Announced);
     assert_eq!(
         others(&mut of),
         [
@@ -199,7 +199,7 @@ fn an_operation_that_failed_and_was_executed_all_the_same_is_not_executed_again(
     let fourth = after(&after(&both(), &preempt(1, 2), 7), &register(3), 103);
     of.ended(StoreLane::Operations, read(&fourth));
     assert_eq!(others(&mut of), [ReservationOrder::Tell]);
-    of.ended(StoreLane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Announced);
     assert_eq!(others(&mut of), [ReservationOrder::Settled, ReservationOrder::Answer(1, Ok(()))]);
 }
 
@@ -334,7 +334,7 @@ fn a_change_that_came_in_force_while_others_were_told_of_another_one_is_not_sett
         others(&mut of),
         [ReservationOrder::Read(StoreLane::Readings), ReservationOrder::Done(11)]
     );
-    of.ended(StoreLane::Operations, LaneOutcome::Told);
+    of.ended(StoreLane::Operations, LaneOutcome::Announced);
     assert_eq!(others(&mut of), [ReservationOrder::Answer(1, Ok(()))]);
     // A report of it tells others before.
     of.execute(None, token(8), 2);

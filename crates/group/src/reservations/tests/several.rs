@@ -151,7 +151,7 @@ impl World {
     /// All have acknowledged what a gateway tells.
     fn told(&mut self, n: usize) {
         if self.telling[n].1.is_empty() {
-            self.gateways[n].ended(StoreLane::Operations, LaneOutcome::Told);
+            self.gateways[n].ended(StoreLane::Operations, LaneOutcome::Announced);
             self.take(n);
         }
     }

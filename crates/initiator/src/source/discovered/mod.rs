@@ -121,7 +121,7 @@ fn nvme_paths(
     options: &ConnectOptions,
 ) -> Result<Vec<NvmeUrl>, Error> {
     let address = at.1.clone();
-    let paths = told(at, &|nqn| nqn == subsystem, DISCOVERED_PATHS_MAX, options)?;
+    let paths = urls_of(at, &|nqn| nqn == subsystem, DISCOVERED_PATHS_MAX, options)?;
     if paths.is_empty() {
         let text = format!(
             "{address}: no address of the subsystem {} is known there; `weft discover {address}` lists them",
@@ -139,11 +139,11 @@ fn nvme_paths(
 /// # Errors
 /// That the first discovery controller could not be asked.
 pub fn subsystems(at: Controller, options: &ConnectOptions) -> Result<Vec<NvmeUrl>, Error> {
-    told(at, &|_| true, DISCOVERED_URLS_MAX, options)
+    urls_of(at, &|_| true, DISCOVERED_URLS_MAX, options)
 }
 
 /// Those of wanted subsystems, and at most so many.
-fn told(
+fn urls_of(
     at: Controller,
     wanted: &dyn Fn(&Nqn) -> bool,
     most: usize,

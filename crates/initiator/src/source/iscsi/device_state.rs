@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weft_base::lock::Lock;
-use weft_block::owners::Owners;
+use weft_block::queue_owners::QueueOwners;
 use weft_block::{AccessState, Presence};
 use weft_connection::iscsi_remarks::Remarks;
 use weft_io::{DriverId, RemoteLoop};
@@ -43,7 +43,7 @@ pub(super) struct DeviceState {
     /// Sessions that say that there is no such logical unit at present.
     absent: AtomicUsize,
     /// Drivers of the queues that are in use.
-    users: Owners,
+    users: QueueOwners,
 }
 
 impl DeviceState {
@@ -67,7 +67,7 @@ impl DeviceState {
             remarks: Remarks::default(),
             replaced: OnceLock::new(),
             absent: AtomicUsize::new(0),
-            users: Owners::default(),
+            users: QueueOwners::default(),
         }
     }
 
@@ -187,7 +187,7 @@ pub(super) struct SizeQuestions {
     last: AtomicU64,
     answers: Lock<Answers>,
     /// Drivers that wait for answers.
-    waiting: Owners,
+    waiting: QueueOwners,
 }
 
 #[derive(Default)]

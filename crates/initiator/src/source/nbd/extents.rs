@@ -40,10 +40,10 @@ pub(super) fn ask(
     };
     remote.post(move |on| {
         let begun = on.now();
-        let (limit, told) = (begun + Duration::from_secs(EXTENTS_S), Told::of(bytes));
+        let (limit, known) = (begun + Duration::from_secs(EXTENTS_S), KnownExtents::of(bytes));
         let spawned = on.try_spawn(|id| {
             let mut asking =
-                Asking { pump: Some(pump), told, idle, id, io_timeout, limit, heard: begun, give };
+                Asking { pump: Some(pump), known, idle, id, io_timeout, limit, heard: begun, give };
             asking.pump.as_mut().map_or(Ok(()), |pump| pump.register(on, id))?;
             Ok::<_, std::io::Error>(asking)
         });
@@ -56,8 +56,8 @@ pub(super) fn ask(
     answer.recv().ok().flatten()
 }
 
-/// What is to be asked, and what was told.
-struct Told {
+/// What is to be asked, and what was known.
+struct KnownExtents {
     /// What was not asked about yet.
     rest: Range<u64>,
     /// What answers left open.
@@ -72,7 +72,7 @@ struct Told {
     is_over: bool,
 }
 
-impl Told {
+impl KnownExtents {
     fn of(bytes: u64) -> Self {
         Self {
             rest: 0..bytes,
@@ -158,7 +158,7 @@ impl Told {
     }
 }
 
-impl Handler<NbdClient> for Told {
+impl Handler<NbdClient> for KnownExtents {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -185,7 +185,7 @@ impl Handler<NbdClient> for Told {
 /// The driver of the connection meanwhile.
 struct Asking {
     pump: Option<StreamPump<NbdClient>>,
-    told: Told,
+    known: KnownExtents,
     idle: Arc<Idle<NbdClient>>,
     id: DriverId,
     io_timeout: Duration,
@@ -201,7 +201,7 @@ impl Asking {
     fn finish(&mut self, on: &Handle, why: Option<String>) {
         on.remove(self.id);
         let Some(mut pump) = self.pump.take() else { return };
-        let told = core::mem::replace(&mut self.told, Told::of(0));
+        let known = core::mem::replace(&mut self.known, KnownExtents::of(0));
         let fits = why.is_none() && pump.is_quiet() && pump.deregister(on, self.id).is_ok();
         if fits {
             self.idle.give(pump);
@@ -210,7 +210,7 @@ impl Asking {
             self.idle.lost(why);
         }
         // Who asked may have given up.
-        let _ = self.give.send(fits.then(|| told.finish()));
+        let _ = self.give.send(fits.then(|| known.finish()));
     }
 
     /// What is wrong with the connection.
@@ -230,9 +230,9 @@ impl Asking {
 impl Driver for Asking {
     fn receive(&mut self, on: &Handle) -> Activity {
         let Some(pump) = &mut self.pump else { return Activity::Idle };
-        let before = self.told.under_way();
-        let activity = Link::receive(pump, on, &mut self.told);
-        if self.told.under_way() != before {
+        let before = self.known.under_way();
+        let activity = Link::receive(pump, on, &mut self.known);
+        if self.known.under_way() != before {
             self.heard = on.now();
         }
         activity
@@ -244,9 +244,9 @@ impl Driver for Asking {
             return Activity::Busy;
         }
         let Some(pump) = &mut self.pump else { return Activity::Idle };
-        self.told.is_over |= on.now() >= self.limit;
-        self.told.ask(&mut pump.engine);
-        if self.told.under_way() == 0 {
+        self.known.is_over |= on.now() >= self.limit;
+        self.known.ask(&mut pump.engine);
+        if self.known.under_way() == 0 {
             self.finish(on, None);
             return Activity::Busy;
         }
@@ -256,7 +256,7 @@ impl Driver for Asking {
 
     fn send(&mut self, on: &Handle) -> Activity {
         let Some(pump) = &mut self.pump else { return Activity::Idle };
-        Link::send(pump, on, &mut self.told)
+        Link::send(pump, on, &mut self.known)
     }
 }
 
@@ -267,31 +267,31 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// Asked about 8 MiB under tag 0.
-    fn asked() -> Told {
-        let mut told = Told::of(8 * MIB);
-        told.asked = vec![told.next()];
-        told
+    fn asked() -> KnownExtents {
+        let mut known = KnownExtents::of(8 * MIB);
+        known.asked = vec![known.next()];
+        known
     }
 
     #[test]
     fn what_is_not_told_counts_as_data() {
-        assert_eq!(Told::of(8 * MIB).finish().first(), Some(&(0..8 * MIB)));
-        assert_eq!(Told::of(0).finish(), []);
-        let mut told = asked();
+        assert_eq!(KnownExtents::of(8 * MIB).finish().first(), Some(&(0..8 * MIB)));
+        assert_eq!(KnownExtents::of(0).finish(), []);
+        let mut known = asked();
         for (mib, zero) in [(1, true), (1, false), (1, false), (2, true)] {
-            told.extent(Tag(0), mib * MIB, zero);
+            known.extent(Tag(0), mib * MIB, zero);
         }
-        assert_eq!(told.finish(), [MIB..3 * MIB, 5 * MIB..8 * MIB]);
+        assert_eq!(known.finish(), [MIB..3 * MIB, 5 * MIB..8 * MIB]);
     }
 
     #[test]
     fn runs_have_a_bound() {
-        let mut told = asked();
+        let mut known = asked();
         for n in 0..2 * EXTENT_RUNS_MAX as u64 + 8 {
-            told.extent(Tag(0), 1, n % 2 == 1);
+            known.extent(Tag(0), 1, n % 2 == 1);
         }
-        assert!(told.is_over);
-        let runs = told.finish();
+        assert!(known.is_over);
+        let runs = known.finish();
         assert_eq!(runs.len(), EXTENT_RUNS_MAX + 1);
         let end = 2 * EXTENT_RUNS_MAX as u64;
         assert!(runs[0] == (0..1) && runs.last() == Some(&(end..8 * MIB)), "{:?}", runs.last());
@@ -299,14 +299,14 @@ mod tests {
 
     #[test]
     fn large_exports_are_asked_about_in_parts() {
-        let mut told = Told::of(5 * ASKED_BYTES + 512);
-        let parts: Vec<_> = core::iter::from_fn(|| told.next()).collect();
+        let mut known = KnownExtents::of(5 * ASKED_BYTES + 512);
+        let parts: Vec<_> = core::iter::from_fn(|| known.next()).collect();
         assert_eq!(parts.len(), 6);
         assert_eq!(parts.last(), Some(&(5 * ASKED_BYTES..5 * ASKED_BYTES + 512)));
         // Whatever size a server states costs nothing.
-        let mut told = Told::of(u64::MAX);
-        assert_eq!(told.next(), Some(0..ASKED_BYTES));
-        told.open.push(ASKED_BYTES / 2..ASKED_BYTES);
-        assert_eq!(told.finish().first(), Some(&(ASKED_BYTES / 2..u64::MAX)));
+        let mut known = KnownExtents::of(u64::MAX);
+        assert_eq!(known.next(), Some(0..ASKED_BYTES));
+        known.open.push(ASKED_BYTES / 2..ASKED_BYTES);
+        assert_eq!(known.finish().first(), Some(&(ASKED_BYTES / 2..u64::MAX)));
     }
 }

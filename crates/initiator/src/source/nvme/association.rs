@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 use weft_base::lock::Lock;
-use weft_block::owners::Owners;
+use weft_block::queue_owners::QueueOwners;
 use weft_block::{AccessState, Presence};
 use weft_connection::psk::TlsPsk;
 use weft_io::{DriverId, RemoteLoop, Time};
@@ -88,7 +88,7 @@ pub(crate) struct Association<L> {
     inbox: Lock<Vec<ToAdmin>>,
     idle: Lock<Vec<IoConnection<L>>>,
     /// Drivers of the queues that are in use.
-    users: Owners,
+    users: QueueOwners,
     learned: Lock<Learned>,
     ended: AtomicBool,
     /// A [`QueueGate`], for the namespace that is used.
@@ -109,7 +109,7 @@ impl<L> Association<L> {
             control: Lock::default(),
             inbox: Lock::default(),
             idle: Lock::default(),
-            users: Owners::default(),
+            users: QueueOwners::default(),
             learned: Lock::default(),
             ended: AtomicBool::new(false),
             gate: AtomicU8::new(QueueGate::Open as u8),

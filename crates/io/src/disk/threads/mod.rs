@@ -33,7 +33,7 @@ pub(super) struct Threads(RefCell<PendingDiskOps>);
 struct PendingDiskOps {
     mailbox: Arc<Mailbox>,
     waiting: Slab<Waiting>,
-    /// Owners whose operation was given back.
+    /// QueueOwners whose operation was given back.
     starved: Vec<DriverId>,
     /// Collected results; kept for their memory.
     collected: Vec<Finished>,

@@ -117,7 +117,7 @@ struct Ring {
     queued: usize,
     /// Keys that found the ring full.
     overflow: Vec<u64>,
-    /// Owners whose operation was given back.
+    /// QueueOwners whose operation was given back.
     starved: Vec<DriverId>,
     /// Ended transfers, for the memory they hold.
     spare: Vec<Transfer>,

@@ -26,7 +26,7 @@ struct HostDisks {
     next: Cell<u64>,
     /// The driver that ends them.
     driver: Cell<Option<DriverId>>,
-    /// Owners whose operation was given back.
+    /// QueueOwners whose operation was given back.
     starved: RefCell<Vec<DriverId>>,
     /// The loop has ended: the rest is not completed.
     over: Cell<bool>,

@@ -136,8 +136,8 @@ pub fn set_states(
         subsystem.namespaces = namespaces;
     }
     for (group, states) in groups {
-        let told = told(group, urls, &states, &mut imported.left);
-        imported.states.extend(told);
+        let states = imported_states(group, urls, &states, &mut imported.left);
+        imported.states.extend(states);
     }
 }
 
@@ -158,7 +158,7 @@ fn group(
 }
 
 /// What has to be told of a group: one state for all listeners, or that of each.
-fn told(
+fn imported_states(
     group: u32,
     urls: &[String],
     states: &[AccessState],

@@ -16,7 +16,7 @@ fn quoted_list(texts: &[String]) -> String {
 }
 
 /// Prints the keys that have a value.
-fn given<'a>(
+fn put_present<'a>(
     out: &mut String,
     pairs: impl IntoIterator<Item = (&'static str, &'a Option<String>)>,
 ) {
@@ -60,7 +60,7 @@ fn process(out: &mut String, imported: &Imported) {
     }
     for of in &imported.states {
         _ = writeln!(out, "\n[[ana]]\ngroup = {}\nstate = {}", of.group, quoted(of.state));
-        given(out, [("listener", &of.listener)]);
+        put_present(out, [("listener", &of.listener)]);
     }
 }
 
@@ -92,7 +92,7 @@ fn admitted(out: &mut String, hosts: &AdmittedHosts, initiators: &AdmittedHosts)
 
 fn subsystem(out: &mut String, of: &ImportedSubsystem) {
     _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
-    given(out, [("serial", &of.serial), ("model", &of.model)]);
+    put_present(out, [("serial", &of.serial), ("model", &of.model)]);
     of.max_queues.iter().for_each(|queues| _ = writeln!(out, "max_queues = {queues}"));
     admitted(out, &of.hosts, &of.initiators);
     of.authentication.iter().for_each(|of| authentication(out, of));
@@ -101,7 +101,7 @@ fn subsystem(out: &mut String, of: &ImportedSubsystem) {
 
 fn authentication(out: &mut String, of: &ImportedAuthentication) {
     out.push_str("\n[subsystem.authentication]\n");
-    given(out, [("ctrl_secret_file", &of.controller)]);
+    put_present(out, [("ctrl_secret_file", &of.controller)]);
     for (key, words) in [("hashes", &of.hashes), ("dhgroups", &of.groups)] {
         if !words.is_empty() {
             _ = writeln!(out, "{key} = {}", quoted_list(words));
@@ -122,7 +122,7 @@ fn namespace(out: &mut String, of: &ImportedNamespace) {
     if !of.paths.is_empty() {
         _ = writeln!(out, "paths = {}", quoted_list(&of.paths));
     }
-    given(out, [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)]);
+    put_present(out, [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)]);
     if let Some(bytes) = of.bytes {
         _ = writeln!(out, "size = \"{bytes}\"");
     }
@@ -141,7 +141,7 @@ fn namespace(out: &mut String, of: &ImportedNamespace) {
 
 fn scsi(out: &mut String, of: &ImportedScsi) {
     let mut names = String::new();
-    given(
+    put_present(
         &mut names,
         [
             ("serial", &of.serial),

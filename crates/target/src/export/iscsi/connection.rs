@@ -1,16 +1,16 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
 use super::session::Session;
-use super::target_state::{Before, Mailbox, TargetState, Told, Verdict};
+use super::target_state::{Before, IscsiMessage, Mailbox, TargetState, Verdict};
 use super::units::View;
 use crate::export::budget::Budget;
+use crate::export::connection_limit::Newcomer;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
-use crate::export::seats::Newcomer;
 use std::sync::Arc;
 use weft_connection::limits::LOGOUT_WAIT_S;
 use weft_connection::pump::{Flow, Handler, Pieces, StreamPump};
@@ -46,7 +46,7 @@ pub(super) struct Connection {
     /// The session that had to.
     before: Option<Box<Before>>,
     /// While there is a session.
-    serving: Option<Serving<Told>>,
+    serving: Option<Serving<IscsiMessage>>,
     /// Until there is one, or the login has failed.
     newcomer: Option<Newcomer>,
     /// The number of the target port by which the initiator came.
@@ -209,7 +209,7 @@ impl Service for Connection {
     type Link = Pump;
     type Handler = Self;
     type Session = Session;
-    type Own = Told;
+    type Own = IscsiMessage;
 
     #[inline]
     fn handler(&mut self) -> &mut Self {
@@ -230,30 +230,30 @@ impl Service for Connection {
         }
     }
 
-    fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
-        match (&mut self.role, told) {
-            (Role::Normal(session), Told::Abort(ticket)) => {
+    fn own_message(&mut self, on: &Handle, pump: &mut Pump, message: IscsiMessage) {
+        match (&mut self.role, message) {
+            (Role::Normal(session), IscsiMessage::Abort(ticket)) => {
                 session.ordered(&mut pump.engine, ticket)
             }
-            (Role::Normal(session), Told::Preempted(pending)) => {
+            (Role::Normal(session), IscsiMessage::Preempted(pending)) => {
                 session.preempted(&mut pump.engine, pending)
             }
-            (Role::Normal(session), Told::Reserved(tag, outcome)) => {
+            (Role::Normal(session), IscsiMessage::Reserved(tag, outcome)) => {
                 session.reserved(on, &mut pump.engine, tag, outcome)
             }
-            (Role::Normal(session), Told::Overdue(number)) => {
+            (Role::Normal(session), IscsiMessage::Overdue(number)) => {
                 session.ticket_overdue(&mut pump.engine, number)
             }
-            (Role::Normal(session), Told::Settled(number)) => {
+            (Role::Normal(session), IscsiMessage::Settled(number)) => {
                 session.ticket_settled(&mut pump.engine, number)
             }
-            (Role::Normal(_), Told::Changed(number, what)) => {
+            (Role::Normal(_), IscsiMessage::Changed(number, what)) => {
                 announce(&mut pump.engine, number, what)
             }
-            (Role::Normal(session), Told::Units(view)) => {
+            (Role::Normal(session), IscsiMessage::Units(view)) => {
                 session.set_view(on, self.id, &mut pump.engine, &view)
             }
-            (Role::Login { .. }, Told::Freed(before)) => {
+            (Role::Login { .. }, IscsiMessage::Freed(before)) => {
                 (self.waits, self.before) = (false, Some(before))
             }
             _ => {}

@@ -4,7 +4,7 @@
 use super::connection::announce;
 use super::reset::Waits;
 use super::split::{Lost, Split};
-use super::target_state::{Mailbox, Message, TargetState, Told};
+use super::target_state::{IscsiMessage, Mailbox, Message, TargetState};
 use super::units::View;
 use crate::export::device_side::DeviceSide;
 use crate::export::dialect::{Dialect, Starved};
@@ -377,7 +377,7 @@ impl Dialect<TargetConnection> for Session {
 
 impl Session {
     /// Has the operation of a command executed. It counts as one that a device has, until
-    /// [`Told::Reserved`].
+    /// [`IscsiMessage::Reserved`].
     fn reserve(&mut self, tag: Tag) {
         let unit = self.commands[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
@@ -385,8 +385,9 @@ impl Session {
         let place = &mut self.commands[tag.index()];
         (place.in_device, place.reserves) = (true, true);
         let mailbox = Arc::clone(&self.mailbox);
-        let answer =
-            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome))));
+        let answer = Box::new(move |outcome| {
+            mailbox.post(Message::Own(IscsiMessage::Reserved(tag, outcome)))
+        });
         match (self.nexus.take_operation(), of) {
             (Some(operation), Some(of)) => of.execute(operation, answer),
             (None, Some(of)) => of.confirm(answer),

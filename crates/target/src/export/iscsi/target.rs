@@ -5,9 +5,9 @@ use super::connection::Connection;
 use super::target_state::TargetState;
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
-use crate::export::reach::reachable;
+use crate::export::reachable_address::reachable_address;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
-use crate::export::shell::word;
+use crate::export::shell_word::shell_word;
 use crate::inventory::LiveInventory;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -296,7 +296,7 @@ impl ListeningExport for Target {
     fn urls(&self) -> Vec<String> {
         let name = self.name.as_str();
         let url = |address: &SocketAddr, lun: usize| {
-            format!("{ISCSI}{}/{}/{lun}", reachable(*address), IscsiUrl::segment(name))
+            format!("{ISCSI}{}/{}/{lun}", reachable_address(*address), IscsiUrl::segment(name))
         };
         let numbers = self.shared.numbers();
         let of = |address| numbers.iter().map(move |lun| url(address, *lun));
@@ -304,8 +304,8 @@ impl ListeningExport for Target {
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
-        let address = reachable(*self.addresses().first()?);
-        let name = word(self.name.as_str());
+        let address = reachable_address(*self.addresses().first()?);
+        let name = shell_word(self.name.as_str());
         let Some(login) = &self.login else {
             let find = format!("iscsiadm -m discovery -t sendtargets -p {address}");
             return Some(("Linux", format!("{find} && iscsiadm -m node -T {name} -l")));
@@ -321,7 +321,8 @@ impl ListeningExport for Target {
 fn login(settings: &Settings) -> Option<String> {
     let set = |name: &str, value: &str| format!(" -n node.session.auth.{name} -v {value}");
     let both = |of: &Credentials, is_own: &str| {
-        set(&format!("username{is_own}"), &word(&of.name)) + &set(&format!("password{is_own}"), "…")
+        set(&format!("username{is_own}"), &shell_word(&of.name))
+            + &set(&format!("password{is_own}"), "…")
     };
     let user = settings.chap.first()?;
     let target = settings.chap_target.as_ref().map(|of| both(of, "_in")).unwrap_or_default();

@@ -32,7 +32,7 @@ use weft_proto::scsi::status::AdditionalSense;
 use weft_proto::stream::Tag;
 
 /// What connections tell each other.
-pub(super) enum Told {
+pub(super) enum IscsiMessage {
     /// Another session had commands of this one aborted.
     Abort(Ticket),
     /// A device does not give back in time what a ticket of this number is for.
@@ -51,7 +51,7 @@ pub(super) enum Told {
     Units(View),
 }
 
-pub(super) type Message = members::Message<Told>;
+pub(super) type Message = members::Message<IscsiMessage>;
 
 pub(super) type Mailbox = mailbox::Mailbox<Message>;
 
@@ -63,7 +63,7 @@ pub(super) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.issuer.post(Message::Own(Told::Settled(self.number)));
+        self.issuer.post(Message::Own(IscsiMessage::Settled(self.number)));
     }
 }
 
@@ -91,7 +91,7 @@ struct Entry {
 pub(super) enum Verdict {
     /// The session may be.
     Enter { tsih: u16, nexus: Box<Nexus>, view: View },
-    /// Another session has to end first: [`Told::Freed`] tells when it has.
+    /// Another session has to end first: [`IscsiMessage::Freed`] tells when it has.
     Wait,
     /// It may not be.
     Refuse(LoginStatus),
@@ -103,7 +103,7 @@ pub(super) struct TargetState {
     config: Lock<Arc<IscsiTargetConfig>>,
     scsi: Arc<ScsiTarget>,
     units: Lock<Units>,
-    pub(super) members: Arc<Members<Told>>,
+    pub(super) members: Arc<Members<IscsiMessage>>,
     /// In an order that does not depend on chance, as all of them are told of changes.
     sessions: Lock<BTreeMap<SessionName, Entry>>,
     last_tsih: Lock<u16>,
@@ -227,7 +227,7 @@ impl TargetState {
         {
             let seen = changed.iter().filter(|(number, _)| units.sees(initiator, *number));
             seen.for_each(|(number, what)| {
-                entry.mailbox.post(Message::Own(Told::Changed(*number, *what)))
+                entry.mailbox.post(Message::Own(IscsiMessage::Changed(*number, *what)))
             });
         }
     }
@@ -373,7 +373,7 @@ impl TargetState {
         if sessions.get(&name).is_some_and(|entry| Arc::ptr_eq(&entry.mailbox, mailbox))
             && let Some(Entry { tsih, next: Some(next), .. }) = sessions.remove(&name)
         {
-            next.post(Message::Own(Told::Freed(Box::new(Before { tsih, takeover }))));
+            next.post(Message::Own(IscsiMessage::Freed(Box::new(Before { tsih, takeover }))));
         }
     }
 
@@ -417,7 +417,7 @@ impl Follower for TargetState {
                 entry.mailbox.post(Message::Stop);
                 continue;
             }
-            entry.mailbox.post(Message::Own(Told::Units(units.view(initiator))));
+            entry.mailbox.post(Message::Own(IscsiMessage::Units(units.view(initiator))));
         }
         self.tell(&units, &news);
     }
@@ -434,7 +434,7 @@ impl reservations::ReservationFollower for TargetState {
                 (TransportId::iscsi(initiator.as_str(), isid.0), *target_port);
             let nexus = Registrant::Nexus(NexusName { initiator, target_port });
             if changes.aborted.iter().any(|lost| lost.covers(&nexus)) {
-                entry.mailbox.post(Message::Own(Told::Preempted(Arc::clone(pending))));
+                entry.mailbox.post(Message::Own(IscsiMessage::Preempted(Arc::clone(pending))));
             }
         }
     }

@@ -4,8 +4,8 @@
 use super::exchange::Exchange;
 use super::hosts::{LocalHosts, Opened, QueueMailbox, QueueMessage};
 use super::session::Session;
+use crate::export::connection_limit::ConnectionPermit;
 use crate::export::members::Serving;
-use crate::export::seats::Seat;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ struct Connection {
     session: Rc<RefCell<Session>>,
     id: DriverId,
     _serving: Serving<QueueMessage>,
-    _seat: Seat,
+    _permit: ConnectionPermit,
 }
 
 impl LocalQueue {
@@ -45,8 +45,8 @@ impl LocalQueue {
     ) -> Result<Self, Error> {
         let (members, mailbox) = (&hosts.members, Arc::<QueueMailbox>::default());
         let full = || Error::new(ErrorKind::NoResources, "too many queues are open");
-        let (seat, _) =
-            members.seat(on.now().since_epoch(), hosts.protocol.name()).ok_or_else(full)?;
+        let (permit, _) =
+            members.permit(on.now().since_epoch(), hosts.protocol.name()).ok_or_else(full)?;
         let ended = || Error::new(ErrorKind::Refused, "the namespace is no longer served");
         let view = hosts.enter(opened, &mailbox).filter(|_| !members.is_stopping());
         let (view, mut queue) = (view.ok_or_else(ended)?, None);
@@ -55,7 +55,7 @@ impl LocalQueue {
             let session =
                 Rc::new(RefCell::new(Session::open(names, view, on, (id, caller), exchange)?));
             queue = Some(Self(Rc::clone(&session)));
-            Ok::<_, Error>(Connection { session, id, _serving: members.serve(), _seat: seat })
+            Ok::<_, Error>(Connection { session, id, _serving: members.serve(), _permit: permit })
         })?;
         members.enter(&mailbox);
         mailbox.settle(on.remote(), id);

@@ -3,9 +3,9 @@
 use super::server_state::{Nothing, ServerState};
 use super::session::Session;
 use crate::export::budget::host_of;
+use crate::export::connection_limit::Newcomer;
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
-use crate::export::seats::Newcomer;
 use std::sync::Arc;
 use weft_connection::limits::ESHUTDOWN_MAX;
 use weft_connection::pump::{Flow, Handler, Pieces, StreamPump};
@@ -138,7 +138,7 @@ impl Service for Connection {
         self.session.is_some().then(|| self.peer.clone())
     }
 
-    fn told(&mut self, _: &Handle, _: &mut Pump, nothing: Nothing) {
+    fn own_message(&mut self, _: &Handle, _: &mut Pump, nothing: Nothing) {
         match nothing {}
     }
 

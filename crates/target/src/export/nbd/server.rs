@@ -4,9 +4,9 @@ use super::connection::Connection;
 use super::server_state::{NbdLimits, ServerState};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Homes, Listeners, Open};
-use crate::export::reach::reachable;
+use crate::export::reachable_address::reachable_address;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
-use crate::export::shell::word;
+use crate::export::shell_word::shell_word;
 use crate::inventory::LiveInventory;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn listen(
     let (at, open) = match &place.url.place {
         NbdPlace::Tcp(_) => {
             let (bound, open) = Open::tcp(on, place.address, accepted)?;
-            (NbdPlace::Tcp(reachable(bound).into()), open)
+            (NbdPlace::Tcp(reachable_address(bound).into()), open)
         }
         NbdPlace::Unix(path) => (place.url.place.clone(), Open::unix(on, path, accepted)?),
     };
@@ -187,7 +187,7 @@ impl ListeningExport for NbdServer {
         let place = places.iter().find(|place| !place.tls && geometry.padding_bytes == 0)?;
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host(), address.port()),
-            NbdPlace::Unix(path) => format!("-unix {}", word(&path.display().to_string())),
+            NbdPlace::Unix(path) => format!("-unix {}", shell_word(&path.display().to_string())),
         };
         // nbd-client does not pass on the size that the server asks for. It takes this option in
         // front of the others only.
@@ -195,7 +195,7 @@ impl ListeningExport for NbdServer {
             512 => String::new(),
             bytes => format!("-b {bytes} "),
         };
-        Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {}", word(&name))))
+        Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {}", shell_word(&name))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::authenticating::{Authenticating, Exchange};
 use super::flush::Flush;
-use super::mailbox::{AbortAnswer, Mailbox, Told};
+use super::mailbox::{AbortAnswer, Mailbox, NvmeMessage};
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use super::transport::{Engine, Event};
@@ -257,25 +257,25 @@ impl AdminSession {
     }
 
     /// Another connection, or a change of what is served, tells it something.
-    pub(super) fn told(&mut self, told: Told) {
-        match told {
-            Told::Namespaces(view) => self.control.namespaces_changed(view.table),
-            Told::Discovery(log) => self.control.discovery_changed(log),
-            Told::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
-            Told::Quiet(qid) => {
+    pub(super) fn own_message(&mut self, message: NvmeMessage) {
+        match message {
+            NvmeMessage::Namespaces(view) => self.control.namespaces_changed(view.table),
+            NvmeMessage::Discovery(log) => self.control.discovery_changed(log),
+            NvmeMessage::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
+            NvmeMessage::Quiet(qid) => {
                 self.stopping.retain(|&waiting| waiting != qid);
                 if let Quiescing::Stopping { left, .. } = &mut self.quiescing {
                     left.retain(|&waiting| waiting != qid);
                 }
             }
-            Told::CrossResetOver(named) => self.control.cross_reset_over(named),
-            Told::Notice { nsid, notice } => self.control.reservation_changed(nsid, notice),
-            Told::Persisted { ticket, outcome } => self.control.persisted(ticket, outcome),
-            Told::Abort { .. }
-            | Told::Reserved { .. }
-            | Told::Preempted { .. }
-            | Told::AssociationEnded
-            | Told::Computed(_) => {}
+            NvmeMessage::CrossResetOver(named) => self.control.cross_reset_over(named),
+            NvmeMessage::Notice { nsid, notice } => self.control.reservation_changed(nsid, notice),
+            NvmeMessage::Persisted { ticket, outcome } => self.control.persisted(ticket, outcome),
+            NvmeMessage::Abort { .. }
+            | NvmeMessage::Reserved { .. }
+            | NvmeMessage::Preempted { .. }
+            | NvmeMessage::AssociationEnded
+            | NvmeMessage::Computed(_) => {}
         }
     }
 
@@ -286,7 +286,7 @@ impl AdminSession {
             ControlEvent::Abort { ticket, sqid, cid } => {
                 let answer = AbortAnswer::new(ticket, &self.mailbox);
                 match self.shared.queue_mailbox(self.id, sqid) {
-                    Some(queue) => queue.post(Message::Own(Told::Abort { cid, answer })),
+                    Some(queue) => queue.post(Message::Own(NvmeMessage::Abort { cid, answer })),
                     None => answer.give(false),
                 }
             }
@@ -318,7 +318,8 @@ impl AdminSession {
             return self.control.persisted(ticket, Err(ReservationRefusal::Conflict));
         };
         let mailbox = Arc::clone(&self.mailbox);
-        let answer = move |outcome| mailbox.post(Message::Own(Told::Persisted { ticket, outcome }));
+        let answer =
+            move |outcome| mailbox.post(Message::Own(NvmeMessage::Persisted { ticket, outcome }));
         of.execute(self.control.persistence(persist), Box::new(answer));
     }
 

@@ -2,7 +2,7 @@
 //! address at a time, round-robin over addresses; addresses with a recent success go first.
 
 use super::attempts::Standing;
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{Mailbox, NvmeMessage};
 use crate::export::members::Message;
 use crate::reservations::Threads;
 use std::collections::{HashMap, VecDeque};
@@ -105,15 +105,15 @@ impl Jobs {
         waiting.threads -= 1;
         if waiting.threads == 0 {
             while let Some(job) = waiting.pop() {
-                tell(&job.to, Told::Computed(None));
+                tell(&job.to, NvmeMessage::Computed(None));
             }
         }
     }
 }
 
-fn tell(to: &Weak<Mailbox>, told: Told) {
+fn tell(to: &Weak<Mailbox>, message: NvmeMessage) {
     if let Some(to) = to.upgrade() {
-        to.post(Message::Own(told));
+        to.post(Message::Own(message));
     }
 }
 
@@ -128,7 +128,7 @@ fn compute_all(waiting: &Lock<Waiting>) {
         drop(now);
         if to.strong_count() > 0 {
             let computed = catch_unwind(AssertUnwindSafe(|| arithmetic.run())).ok();
-            tell(&to, Told::Computed(computed));
+            tell(&to, NvmeMessage::Computed(computed));
         }
     }
 }

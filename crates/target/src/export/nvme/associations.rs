@@ -1,6 +1,6 @@
 //! Associations: the connections of each controller, and how they end. Not used per command.
 
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{Mailbox, NvmeMessage};
 use super::ports::Caller;
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
@@ -38,7 +38,7 @@ pub(super) struct Association {
 pub(super) struct IoConnection {
     qid: Qid,
     pub(super) mailbox: Arc<Mailbox>,
-    _serving: Serving<Told>,
+    _serving: Serving<NvmeMessage>,
 }
 
 /// HOSTID, SUBNQN and HOSTNQN of a Connect: which host uses which subsystem.
@@ -73,12 +73,17 @@ impl Association {
     }
 
     /// A connection serves another I/O queue of the controller.
-    pub(super) fn add_queue(&mut self, qid: Qid, mailbox: Arc<Mailbox>, serving: Serving<Told>) {
+    pub(super) fn add_queue(
+        &mut self,
+        qid: Qid,
+        mailbox: Arc<Mailbox>,
+        serving: Serving<NvmeMessage>,
+    ) {
         self.io.push(IoConnection { qid, mailbox, _serving: serving });
     }
 
     /// Tells every connection.
-    pub(super) fn tell(&self, message: impl Fn() -> Message<Told>) {
+    pub(super) fn tell(&self, message: impl Fn() -> Message<NvmeMessage>) {
         self.io
             .iter()
             .map(|io| &io.mailbox)
@@ -145,10 +150,12 @@ impl TargetState {
         self.generated.release(id);
         let ended = self.associations.lock().remove(&id);
         for (mailbox, named) in ended.into_iter().flat_map(|association| association.awaited) {
-            mailbox.post(Message::Own(Told::CrossResetOver(named)));
+            mailbox.post(Message::Own(NvmeMessage::CrossResetOver(named)));
         }
         let held_back = core::mem::take(&mut *self.held_back.lock());
-        held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
+        held_back
+            .iter()
+            .for_each(|mailbox| mailbox.post(Message::Own(NvmeMessage::AssociationEnded)));
     }
 
     /// The admin queue of a controller could not be made.
@@ -167,7 +174,7 @@ impl TargetState {
         }
         if let Some(association) = self.associations.lock().get_mut(&id) {
             association.io.retain(|io| io.qid != qid);
-            association.admin.post(Message::Own(Told::Quiet(qid)));
+            association.admin.post(Message::Own(NvmeMessage::Quiet(qid)));
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::admission::{Admitted, Queue};
 use super::authenticating::{Authenticating, Exchange};
-use super::mailbox::Told;
+use super::mailbox::NvmeMessage;
 use super::transport::{Engine, Event};
 use std::time::Duration;
 use weft_connection::limits::{AUTHENTICATION_MESSAGES_MAX, AUTHENTICATION_S};
@@ -161,12 +161,14 @@ impl AuthenticationSession {
     }
 
     /// What the queue is to know when it is served.
-    pub(super) fn told(&mut self, told: Told) {
-        match (self.admitted.as_mut().map(|admitted| &mut admitted.queue), told) {
-            (Some(Queue::Admin(control)), Told::Namespaces(view)) => {
+    pub(super) fn own_message(&mut self, message: NvmeMessage) {
+        match (self.admitted.as_mut().map(|admitted| &mut admitted.queue), message) {
+            (Some(Queue::Admin(control)), NvmeMessage::Namespaces(view)) => {
                 control.namespaces_changed(view.table)
             }
-            (Some(Queue::Admin(control)), Told::Discovery(log)) => control.discovery_changed(log),
+            (Some(Queue::Admin(control)), NvmeMessage::Discovery(log)) => {
+                control.discovery_changed(log)
+            }
             // An I/O queue has no place yet, and sees everything when it gets one.
             _ => {}
         }

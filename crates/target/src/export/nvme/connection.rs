@@ -8,18 +8,18 @@ use super::authentication_session::Answer;
 use super::counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{Mailbox, NvmeMessage};
 use super::new_session::NewSession;
 use super::session::NvmeLink;
 use super::session::NvmeSession;
 use super::target_state::TargetState;
 use super::transport::Engine;
 use crate::export::budget::Budget;
+use crate::export::connection_limit::Newcomer;
 use crate::export::device_side::DeviceSide;
 use crate::export::devices::OpenDevices;
 use crate::export::dialect::Dialect;
 use crate::export::driver::{self, Place, Service};
-use crate::export::seats::Newcomer;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_connection::psk::Proven;
@@ -165,7 +165,7 @@ impl<L: NvmeLink> Service for NvmeConnection<L> {
     type Link = L;
     type Handler = NvmeSession;
     type Session = IoSession;
-    type Own = Told;
+    type Own = NvmeMessage;
 
     #[inline]
     fn handler(&mut self) -> &mut NvmeSession {
@@ -181,24 +181,26 @@ impl<L: NvmeLink> Service for NvmeConnection<L> {
         self.shared.names(self.session.controller()?).map(|(_, host)| host)
     }
 
-    fn told(&mut self, on: &Handle, link: &mut L, told: Told) {
-        match (&mut self.session, told) {
-            (NvmeSession::Io(io), Told::Namespaces(view)) => {
+    fn own_message(&mut self, on: &Handle, link: &mut L, message: NvmeMessage) {
+        match (&mut self.session, message) {
+            (NvmeSession::Io(io), NvmeMessage::Namespaces(view)) => {
                 io.set_view(on, self.id, link.engine(), view)
             }
-            (NvmeSession::Io(io), Told::Abort { cid, answer }) => {
+            (NvmeSession::Io(io), NvmeMessage::Abort { cid, answer }) => {
                 io.abort(link.engine(), cid, answer)
             }
-            (NvmeSession::Io(io), Told::Reserved { tag, outcome }) => {
+            (NvmeSession::Io(io), NvmeMessage::Reserved { tag, outcome }) => {
                 io.reserved(on, link.engine(), tag, outcome)
             }
-            (NvmeSession::Io(io), Told::Preempted { nsid, pending }) => {
+            (NvmeSession::Io(io), NvmeMessage::Preempted { nsid, pending }) => {
                 io.preempted(on, link.engine(), nsid, pending)
             }
-            (NvmeSession::New(new), Told::AssociationEnded) => new.set_waits(false),
-            (session, Told::Computed(computed)) => session.computed(on, link.engine(), computed),
-            (NvmeSession::Authenticating(it), told) => it.told(told),
-            (NvmeSession::Admin(admin), told) => admin.told(told),
+            (NvmeSession::New(new), NvmeMessage::AssociationEnded) => new.set_waits(false),
+            (session, NvmeMessage::Computed(computed)) => {
+                session.computed(on, link.engine(), computed)
+            }
+            (NvmeSession::Authenticating(it), message) => it.own_message(message),
+            (NvmeSession::Admin(admin), message) => admin.own_message(message),
             (NvmeSession::Io(_) | NvmeSession::New(_), _) => {}
         }
     }

@@ -2,7 +2,7 @@
 //! a host changes reservations. For the cold path only.
 
 use super::associations::Association;
-use super::mailbox::Told;
+use super::mailbox::NvmeMessage;
 use super::subsystems::ControllerId;
 use super::target_state::TargetState;
 use crate::export::members::Message;
@@ -140,8 +140,9 @@ impl TargetState {
             };
             SHARED.log_now(text);
             association.ending = true;
-            let preempted =
-                || Message::Own(Told::Preempted { nsid: None, pending: Arc::clone(pending) });
+            let preempted = || {
+                Message::Own(NvmeMessage::Preempted { nsid: None, pending: Arc::clone(pending) })
+            };
             association.io.iter().for_each(|io| io.mailbox.post(preempted()));
             association.tell(|| Message::Stop);
         }

@@ -2,7 +2,7 @@
 //! host has aborted by preempting.
 
 use super::io_session::IoSession;
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{Mailbox, NvmeMessage};
 use super::subsystems::OfNamespaces;
 use super::target_state::TargetState;
 use super::transport::Engine;
@@ -44,14 +44,15 @@ impl Reserving {
 
 impl IoSession {
     /// Has the operation of a command executed. It counts as one that a device has, until
-    /// [`Told::Reserved`].
+    /// [`NvmeMessage::Reserved`].
     #[cold]
     pub(super) fn reserve(&mut self, tag: Tag, namespace: usize) {
         self.side.hold();
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
         let mailbox = Arc::clone(&self.reserving.mailbox);
-        let answer =
-            Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
+        let answer = Box::new(move |outcome| {
+            mailbox.post(Message::Own(NvmeMessage::Reserved { tag, outcome }))
+        });
         match (self.queue.take_operation(), of) {
             (Some(operation), Some(of)) => {
                 match self.reserving.shared.reserves_as(self.controller, &operation) {

@@ -13,7 +13,7 @@ use weft_proto::reservation::{Notice, ReservationRefusal};
 use weft_proto::stream::Tag;
 
 /// Messages between connections.
-pub(crate) enum Told {
+pub(crate) enum NvmeMessage {
     /// To an I/O queue: abort a command, and report the result to the admin queue.
     Abort { cid: Cid, answer: AbortAnswer },
     /// The visible namespaces, or the devices behind them, have changed.
@@ -46,7 +46,7 @@ pub(crate) enum Told {
 }
 
 /// The mailbox of one connection.
-pub(crate) type Mailbox = mailbox::Mailbox<Message<Told>>;
+pub(crate) type Mailbox = mailbox::Mailbox<Message<NvmeMessage>>;
 
 /// The answer to an Abort, for the admin queue. If it is dropped, as the I/O queue ends, the
 /// command was not aborted.
@@ -67,7 +67,7 @@ impl AbortAnswer {
 
     fn post(&mut self, aborted: bool) {
         if let Some(to) = self.to.take() {
-            to.post(Message::Own(Told::Aborted { ticket: self.ticket, aborted }));
+            to.post(Message::Own(NvmeMessage::Aborted { ticket: self.ticket, aborted }));
         }
     }
 }

@@ -7,9 +7,9 @@ use super::tcp::ConnectionSecurity;
 use super::{rdma, tcp};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
-use crate::export::reach::reachable;
+use crate::export::reachable_address::reachable_address;
 use crate::export::running::{Export, ExportConfig, ListeningExport, stop_all};
-use crate::export::shell::word;
+use crate::export::shell_word::shell_word;
 use crate::inventory::{Access, Authentication, Change, Follower, Inventory, LiveInventory};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -202,7 +202,7 @@ fn host_port(url: &str) -> Result<(NvmeTransport, HostPort), Error> {
 
 /// A URL at which a subsystem is reached.
 fn url((transport, address): At, nqn: &Nqn) -> String {
-    let address = HostPort::from(reachable(address));
+    let address = HostPort::from(reachable_address(address));
     NvmeUrl { transport, address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
 
@@ -272,7 +272,7 @@ impl ListeningExport for Target {
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let inventory = self.shared.inventory.now();
         let (transport, address) = *self.listeners.places().first()?;
-        let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
+        let (address, nqn) = (reachable_address(address), &inventory.subsystems().first()?.nqn);
         let (name, ip, port) = (transport.name(), address.ip(), address.port());
         let tls = match &self.security {
             ConnectionSecurity::Tls(_) if transport == NvmeTransport::Tcp => " --tls",
@@ -283,8 +283,8 @@ impl ListeningExport for Target {
         let proof = demanded.map(secrets).unwrap_or_default();
         let hosts = &inventory.subsystem(nqn)?.hosts;
         let host = host(hosts, demanded)
-            .map_or_else(String::new, |host| format!(" --hostnqn={}", word(&host)));
-        let nqn = word(nqn.as_str());
+            .map_or_else(String::new, |host| format!(" --hostnqn={}", shell_word(&host)));
+        let nqn = shell_word(nqn.as_str());
         Some((
             "Linux",
             format!("nvme connect -t {name} -a {ip} -s {port} -n {nqn}{host}{tls}{proof}"),

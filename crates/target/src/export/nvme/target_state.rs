@@ -5,7 +5,7 @@ use super::arithmetic::Jobs;
 use super::associations::Association;
 use super::attempts::Attempts;
 use super::generated::GeneratedKeys;
-use super::mailbox::{Mailbox, Told};
+use super::mailbox::{Mailbox, NvmeMessage};
 use super::namespaces::{SubsystemLimits, transfer_bytes};
 use super::ports::{OtherPort, PortAddress, Ports};
 use super::subsystems::{ControllerId, ControllerView, Subsystems, Which};
@@ -66,7 +66,7 @@ pub(crate) struct TargetState {
     /// Connections that wait for the end of an association of their host.
     pub(super) held_back: Lock<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.
-    pub(crate) members: Arc<Members<Told>>,
+    pub(crate) members: Arc<Members<NvmeMessage>>,
     remarks: HostRemarks,
     /// Hosts whose keep alive timers expired, for the log.
     pub(super) expired: Refusals,
@@ -169,7 +169,7 @@ impl TargetState {
         let associations = self.associations.lock();
         let hosts = associations.iter().filter(|((which, _), _)| *which == Which::Discovery);
         hosts.for_each(|(_, association)| {
-            association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log))))
+            association.admin.post(Message::Own(NvmeMessage::Discovery(Arc::clone(&log))))
         });
     }
 
@@ -211,7 +211,7 @@ impl Follower for TargetState {
         let associations = self.associations.lock();
         for (id, view) in &news.views {
             let Some(association) = associations.get(id) else { continue };
-            association.tell(|| Message::Own(Told::Namespaces(view.clone())));
+            association.tell(|| Message::Own(NvmeMessage::Namespaces(view.clone())));
         }
         let ended = news.ended.iter().filter_map(|id| associations.get(id));
         ended.for_each(|association| association.admin.post(Message::Stop));
@@ -241,11 +241,11 @@ impl reservations::ReservationFollower for TargetState {
             for (nsid, (_, notice)) in
                 nsid.into_iter().flat_map(|nsid| notices.clone().map(move |notice| (nsid, notice)))
             {
-                association.admin.post(Message::Own(Told::Notice { nsid, notice: *notice }));
+                association.admin.post(Message::Own(NvmeMessage::Notice { nsid, notice: *notice }));
             }
             if changes.aborted.contains(&host) {
                 let message =
-                    || Message::Own(Told::Preempted { nsid, pending: Arc::clone(pending) });
+                    || Message::Own(NvmeMessage::Preempted { nsid, pending: Arc::clone(pending) });
                 association.io.iter().for_each(|io| io.mailbox.post(message()));
             }
         }

@@ -2,7 +2,7 @@
 //! kernel, so it is done on a thread of its own, one thing after the other.
 
 use super::users;
-use crate::kept::Kept;
+use crate::disk_record::DiskRecord;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Disk {
     control: Arc<UblkControl>,
     info: Info,
     block_bytes: u32,
-    kept: Kept,
+    kept: DiskRecord,
     leaving: Arc<AtomicBool>,
     /// Queues that are served.
     running: AtomicUsize,
@@ -59,7 +59,7 @@ impl Disk {
         control: &Arc<UblkControl>,
         info: Info,
         (block_bytes, sectors): (u32, u64),
-        kept: Kept,
+        kept: DiskRecord,
     ) -> Arc<Self> {
         Arc::new(Self {
             url: url.to_owned(),

@@ -5,9 +5,9 @@ use super::place;
 use super::server::Server;
 use super::url::UblkUrl;
 use super::users::{self, is_alive};
+use crate::disk_record::RecordedDisk;
+use crate::disk_record::label;
 use crate::export::local::hosts::{LocalHosts, NamespaceView, Opened};
-use crate::kept::KeptDisk;
-use crate::kept::label;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -202,8 +202,8 @@ impl Start<'_> {
         Ok(disk)
     }
 
-    fn to_keep<'a>(&'a self, info: &Info, view: &'a NamespaceView) -> KeptDisk<'a> {
-        KeptDisk {
+    fn to_keep<'a>(&'a self, info: &Info, view: &'a NamespaceView) -> RecordedDisk<'a> {
+        RecordedDisk {
             name: format!("/dev/ublkb{}", info.device),
             place: place::of_disk(info.device),
             label: info.label,

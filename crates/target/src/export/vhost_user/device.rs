@@ -1,7 +1,7 @@
 //! The device as the guest is to see it: features, configuration, queues, and what is in flight.
 
 use super::guest::Guest;
-use super::kept::KeptOfSocket;
+use super::socket_record::SocketDiskRecord;
 use super::vring::{Shared, Vring};
 use crate::export::local::hosts::NamespaceView;
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ pub(super) struct Device {
     /// Made for the front end, which gives it back.
     pub record_file: Option<OwnedFd>,
     /// Of the socket.
-    pub kept: Option<Arc<KeptOfSocket>>,
+    pub kept: Option<Arc<SocketDiskRecord>>,
     pub last_flush: LastFlush,
     /// Lines to log about the driver and its disk.
     pub remarks: Vec<String>,
@@ -55,7 +55,7 @@ impl Device {
     pub(super) fn new(
         guest: Rc<Guest>,
         view: NamespaceView,
-        kept: Option<Arc<KeptOfSocket>>,
+        kept: Option<Arc<SocketDiskRecord>>,
     ) -> Self {
         let (features, writes) = (view.features, view.features.write);
         let offered = FeatureBits::VERSION_1

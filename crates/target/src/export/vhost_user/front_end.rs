@@ -6,7 +6,7 @@ use super::dispatch::{Answer, Failure};
 use super::gate::{Gate, Pass};
 use super::guest::{Guest, Requests};
 use super::incoming::{Incoming, Message, Nothing};
-use super::kept::KeptOfSocket;
+use super::socket_record::SocketDiskRecord;
 use super::vring::Vring;
 use crate::export::local::exchange::Exchange;
 use crate::export::local::hosts::{LocalHosts, Opened};
@@ -80,7 +80,7 @@ impl FrontEnd {
         on: &Handle,
         socket: MessageSocket,
         (hosts, opened): (&Arc<LocalHosts>, &Arc<Opened>),
-        (gate, kept, name): (Gate, Option<Arc<KeptOfSocket>>, Arc<str>),
+        (gate, kept, name): (Gate, Option<Arc<SocketDiskRecord>>, Arc<str>),
     ) -> Result<DriverId, Error> {
         on.try_spawn(|id| {
             let view = opened.view(&hosts.inventory.now()).ok_or_else(|| {

@@ -17,7 +17,7 @@ mod front_end;
 mod gate;
 mod guest;
 mod incoming;
-mod kept;
+mod socket_record;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -30,7 +30,7 @@ use super::local::hosts::{LocalHosts, Opened};
 use super::running::{Export, ExportConfig, ListeningExport};
 use front_end::FrontEnd;
 use gate::Gate;
-use kept::KeptOfSocket;
+use socket_record::SocketDiskRecord;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use url::VhostUserUrl;
@@ -88,7 +88,7 @@ fn accepted(
     homes: &Homes,
     hosts: &Arc<LocalHosts>,
     (url, host): (&VhostUserUrl, &HostIdentity),
-    (gate, kept): (&Gate, &Option<Arc<KeptOfSocket>>),
+    (gate, kept): (&Gate, &Option<Arc<SocketDiskRecord>>),
 ) {
     let name: Arc<str> = format!("vhost-user:{}", url.path.display()).into();
     let (hosts, gate, url, host) = (Arc::clone(hosts), gate.clone(), url.clone(), host.clone());
@@ -114,7 +114,7 @@ impl VhostUser {
         &self,
         on: &Handle,
         (url, host): (VhostUserUrl, HostIdentity),
-        kept: Option<Arc<KeptOfSocket>>,
+        kept: Option<Arc<SocketDiskRecord>>,
     ) -> Result<Open, Error> {
         let name = url.path.display().to_string();
         let cannot = |e: std::io::Error| {
@@ -172,7 +172,7 @@ impl ListeningExport for VhostUser {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the namespace is no longer there"))?;
         // A front end stands still while it is connected and not answered, so what a process before
         // this one has left is waited for before that.
-        let kept = KeptOfSocket::begin(&url.path, &view, &self.late_writers).map(Arc::new);
+        let kept = SocketDiskRecord::begin(&url.path, &view, &self.late_writers).map(Arc::new);
         let this = Self {
             hosts: Arc::clone(&self.hosts),
             homes: self.homes.clone(),

@@ -184,7 +184,7 @@ impl InGroup {
             }
             Got::Replaced(Some(_)) => LaneOutcome::Replaced,
             Got::Replaced(None) => LaneOutcome::Conflict,
-            Got::Told => LaneOutcome::Told,
+            Got::Announced => LaneOutcome::Announced,
             Got::Paused => LaneOutcome::Paused,
         })
     }

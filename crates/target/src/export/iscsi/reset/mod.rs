@@ -6,7 +6,7 @@
 //! task management function is rejected, and everything else that promises this waits.
 
 use super::session::Session;
-use super::target_state::{Message, Ticket, Told};
+use super::target_state::{IscsiMessage, Message, Ticket};
 use crate::reservations::PendingChange;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
@@ -118,8 +118,10 @@ impl Session {
             return 0;
         }
         let Some(mailbox) = self.shared.mailbox(nexus) else { return 0 };
-        mailbox
-            .post(Message::Own(Told::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) })));
+        mailbox.post(Message::Own(IscsiMessage::Abort(Ticket {
+            number,
+            issuer: Arc::clone(&self.mailbox),
+        })));
         1
     }
 
@@ -316,7 +318,7 @@ fn reject(engine: &mut TargetConnection, wait: &Wait) {
 /// Another session waits for commands that a device does not give back in time.
 fn tell_overdue(wait: &Wait) {
     if let Wait { held: true, then: Then::Tell(ticket), .. } = wait {
-        ticket.issuer.post(Message::Own(Told::Overdue(ticket.number)));
+        ticket.issuer.post(Message::Own(IscsiMessage::Overdue(ticket.number)));
     }
 }
 

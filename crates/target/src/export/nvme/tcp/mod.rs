@@ -97,7 +97,7 @@ fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
 
 /// The part of an event that controllers receive; none for events of the connection itself.
 #[inline]
-fn told(event: TcpTargetEvent) -> Option<Event> {
+fn nvme_event(event: TcpTargetEvent) -> Option<Event> {
     match event {
         TcpTargetEvent::Command { tag, in_capsule_bytes } => {
             Some(Event::Command { tag, in_capsule_bytes })
@@ -211,7 +211,7 @@ impl Handler<TcpTargetConnection> for NvmeSession {
         engine: &mut TcpTargetConnection,
         event: TcpTargetEvent,
     ) -> Flow {
-        told(event).map_or(Flow::Continue, |event| Self::event(self, on, engine, event))
+        nvme_event(event).map_or(Flow::Continue, |event| Self::event(self, on, engine, event))
     }
 
     #[inline]

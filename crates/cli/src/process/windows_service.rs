@@ -8,14 +8,14 @@ use weft_block::ErrorKind;
 use weft_server::service::windows;
 
 /// A service as which this process was started.
-pub struct Hosted {
+pub struct StartedService {
     /// Its name.
     pub name: String,
     /// Its command line, as words of a command line of weft.
     pub words: Vec<OsString>,
 }
 
-impl Hosted {
+impl StartedService {
     /// Is the service until it has ended; the exit status. `execute` is the rest of the program.
     pub fn run(self, execute: fn(Cli, &ArgMatches) -> u8) -> u8 {
         let Self { name, words } = self;
@@ -62,7 +62,7 @@ mod tests {
     #[cfg(not(windows))]
     #[test]
     fn elsewhere_nothing_is_a_service() {
-        let hosted = Hosted { name: "weft".into(), words: Vec::new() };
+        let hosted = StartedService { name: "weft".into(), words: Vec::new() };
         assert_eq!(hosted.run(|_, _| 0), 10);
     }
 }

@@ -1,4 +1,4 @@
-//! Reach of a gateway's process in the cluster, and the time at which it must end because it has
+//! ClusterReach of a gateway's process in the cluster, and the time at which it must end because it has
 //! lost it: neither too late, nor while the monitors answer.
 
 use super::cluster_link::ClusterLink;
@@ -22,14 +22,14 @@ const ANSWERED: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Default)]
-pub struct Reach {
+pub struct ClusterReach {
     /// Since when the process has run without reaching anything of the cluster.
     isolated_since: Time,
     /// Since when it has run and reached the monitors.
     reached_since: Time,
 }
 
-impl Reach {
+impl ClusterReach {
     /// Notes what the process reaches now, if it runs.
     pub fn note(&mut self, now: Time, runs: bool, link: &ClusterLink) {
         let reaches_monitors = !link.are_monitors_cut(now);

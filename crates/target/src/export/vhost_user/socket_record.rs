@@ -1,21 +1,21 @@
 //! The record next to a socket while its disk is served, for the process that comes after one that
 //! was killed.
 
+use crate::disk_record::label;
+use crate::disk_record::{DiskRecord, RecordedDisk};
 use crate::export::local::hosts::NamespaceView;
-use crate::kept::label;
-use crate::kept::{Kept, KeptDisk};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_connection::settle::LateWriters;
 
 /// The record of a socket's disk. When the last user of it has ended in order, it is forgotten.
-pub(super) struct KeptOfSocket {
-    kept: Kept,
+pub(super) struct SocketDiskRecord {
+    kept: DiskRecord,
     is_served: AtomicBool,
 }
 
-impl KeptOfSocket {
+impl SocketDiskRecord {
     /// Takes over what a killed process has kept, and keeps what the next one has to know. `None`:
     /// nothing can be served at this path, as listening there will tell.
     pub(super) fn begin(
@@ -36,7 +36,7 @@ impl KeptOfSocket {
         let is_left = place.exists() || socket.exists();
         let name = format!("vhost-user:{}", socket.display());
         let (label, device) = (label(&view.namespace), &view.namespace.device);
-        let disk = KeptDisk { name, place, label, device, late_writers };
+        let disk = RecordedDisk { name, place, label, device, late_writers };
         let kept = if is_left { disk.take_over() } else { disk.begin() };
         Some(Self { kept, is_served: AtomicBool::new(false) })
     }
@@ -47,15 +47,15 @@ impl KeptOfSocket {
     }
 }
 
-impl Deref for KeptOfSocket {
-    type Target = Kept;
+impl Deref for SocketDiskRecord {
+    type Target = DiskRecord;
 
-    fn deref(&self) -> &Kept {
+    fn deref(&self) -> &DiskRecord {
         &self.kept
     }
 }
 
-impl Drop for KeptOfSocket {
+impl Drop for SocketDiskRecord {
     fn drop(&mut self) {
         if self.is_served.load(Ordering::Acquire) {
             self.kept.forget();

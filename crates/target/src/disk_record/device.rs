@@ -2,7 +2,7 @@
 //! disk outlives the process that serves it, and a later process takes it over.
 
 use super::record::{Record, forget, label_of};
-use super::{Kept, KeptDisk};
+use super::{DiskRecord, RecordedDisk};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use weft_io::{DriverId, Handle};
 
 /// The device of such a disk. Where what was written and not flushed may be lost, the first flush
 /// of each of its queues fails.
-pub struct KeptDevice {
+pub struct RecordedDevice {
     inner: Device,
-    kept: Arc<Kept>,
+    kept: Arc<DiskRecord>,
     queues: Arc<Lock<QueueNumbers>>,
 }
 
@@ -31,7 +31,7 @@ struct QueueNumbers {
     next: u16,
 }
 
-impl KeptDevice {
+impl RecordedDevice {
     /// Returns whether the file at `place` is that of a disk with the data of this device. `uuid`:
     /// that of the disk, if the device has none.
     pub fn is_of(place: &std::path::Path, device: &dyn BlockDevice, uuid: Uuid) -> bool {
@@ -49,7 +49,7 @@ impl KeptDevice {
         is_taken_over: bool,
     ) -> Arc<Self> {
         let label = label_of(uuid, &*device);
-        let disk = KeptDisk { name, place, label, device: &device, late_writers };
+        let disk = RecordedDisk { name, place, label, device: &device, late_writers };
         let kept = if is_taken_over {
             disk.take_over()
         } else {
@@ -59,7 +59,7 @@ impl KeptDevice {
         Arc::new(Self { inner: device, kept: Arc::new(kept), queues: Arc::default() })
     }
 
-    /// Begins a disk like [`KeptDevice::begin`], after one of the same data has ended with its
+    /// Begins a disk like [`RecordedDevice::begin`], after one of the same data has ended with its
     /// process, which was killed: its users have seen that, so no flush has to fail.
     #[cfg(target_os = "linux")]
     pub fn begin_again(
@@ -70,7 +70,7 @@ impl KeptDevice {
     ) -> Arc<Self> {
         let label = label_of(uuid, &*device);
         let disk = (name.clone(), place.clone());
-        KeptDisk { name, place, label, device: &device, late_writers }.settle();
+        RecordedDisk { name, place, label, device: &device, late_writers }.settle();
         Self::begin(device, uuid, disk, late_writers, false)
     }
 
@@ -80,7 +80,7 @@ impl KeptDevice {
     }
 }
 
-impl Filter for KeptDevice {
+impl Filter for RecordedDevice {
     fn inner(&self) -> &dyn BlockDevice {
         self.inner.as_ref()
     }
@@ -104,7 +104,7 @@ impl Filter for KeptDevice {
 struct KeptQueue {
     inner: Box<dyn BlockQueue>,
     number: u16,
-    kept: Arc<Kept>,
+    kept: Arc<DiskRecord>,
     queues: Arc<Lock<QueueNumbers>>,
     /// The flush that had to fail, for the next reaping.
     failed: Option<Completion>,
@@ -190,9 +190,15 @@ mod tests {
         let begin = |is_taken_over| {
             let disk = ("the disk".to_owned(), place.clone());
             let late_writers = LateWriters::default();
-            KeptDevice::begin(Arc::clone(&device), Uuid::nil(), disk, &late_writers, is_taken_over)
+            RecordedDevice::begin(
+                Arc::clone(&device),
+                Uuid::nil(),
+                disk,
+                &late_writers,
+                is_taken_over,
+            )
         };
-        let is_there = || KeptDevice::is_of(&place, &*device, Uuid::nil());
+        let is_there = || RecordedDevice::is_of(&place, &*device, Uuid::nil());
         assert!(!is_there());
         drop(begin(false));
         assert!(is_there(), "it was not ended in order");

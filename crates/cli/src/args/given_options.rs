@@ -4,9 +4,9 @@ use clap::{ArgMatches, Args, Command, parser::ValueSource};
 
 /// Options by their long names, each with all words that give it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(Vec<(String, Vec<String>)>);
+pub struct GivenOptions(Vec<(String, Vec<String>)>);
 
-impl Given {
+impl GivenOptions {
     /// Those of a group of options that were given, and not left to their defaults.
     pub fn of<T: Args>(matches: &ArgMatches) -> Self {
         let group = T::augment_args(Command::new("group"));
@@ -52,9 +52,9 @@ mod tests {
     use super::*;
     use crate::connection::ConnectArgs;
 
-    fn given(words: &[&str]) -> Given {
+    fn given(words: &[&str]) -> GivenOptions {
         let command = ConnectArgs::augment_args(Command::new("test").no_binary_name(true));
-        Given::of::<ConnectArgs>(&command.try_get_matches_from(words).unwrap())
+        GivenOptions::of::<ConnectArgs>(&command.try_get_matches_from(words).unwrap())
     }
 
     #[test]

@@ -11,7 +11,7 @@ const ELSEWHERE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0,
 /// `address`, unless it is 0.0.0.0 or `[::]`, to which no host can connect: then the address of
 /// this machine on its default route, or the loopback address if there is no such route. A listener
 /// at `[::]` also accepts IPv4.
-pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+pub(super) fn reachable_address(address: SocketAddr) -> SocketAddr {
     let (routes, loopback): (&[IpAddr], IpAddr) = match address.ip() {
         ip if !ip.is_unspecified() => return address,
         IpAddr::V4(_) => (&[ELSEWHERE], Ipv4Addr::LOCALHOST.into()),
@@ -42,10 +42,10 @@ mod tests {
     fn nobody_is_sent_to_all_addresses() {
         for text in ["127.0.0.1:4420", "192.0.2.7:1", "[::1]:4420"] {
             let address = text.parse().unwrap();
-            assert_eq!(reachable(address), address);
+            assert_eq!(reachable_address(address), address);
         }
         for text in ["0.0.0.0:4420", "[::]:4420"] {
-            let reached = reachable(text.parse().unwrap());
+            let reached = reachable_address(text.parse().unwrap());
             assert!(!reached.ip().is_unspecified() && reached.port() == 4420, "{reached}");
         }
     }

@@ -7,7 +7,7 @@
 mod device;
 mod record;
 
-pub use device::KeptDevice;
+pub use device::RecordedDevice;
 #[cfg(target_os = "linux")]
 pub(crate) use record::label;
 
@@ -23,7 +23,7 @@ use weft_connection::limits::INHERITED_FLUSH_S;
 use weft_connection::settle::{LateWriters, LateWrites, Watch};
 
 /// Which disk.
-pub(crate) struct KeptDisk<'a> {
+pub(crate) struct RecordedDisk<'a> {
     /// For messages.
     pub name: String,
     /// The path of its record.
@@ -35,15 +35,15 @@ pub(crate) struct KeptDisk<'a> {
 }
 
 /// The record of a disk that is served. It stays when this is dropped.
-pub(crate) struct Kept {
+pub(crate) struct DiskRecord {
     place: PathBuf,
-    state: Arc<Lock<KeptState>>,
+    state: Arc<Lock<DiskRecordState>>,
     /// Whether some queue may have to be told of a loss.
     has_lost: AtomicBool,
     _watch: Watch,
 }
 
-struct KeptState {
+struct DiskRecordState {
     record: Record,
     lost: Option<Lost>,
     /// Nothing is kept any more.
@@ -58,9 +58,9 @@ struct Lost {
     told: Vec<u16>,
 }
 
-impl KeptDisk<'_> {
+impl RecordedDisk<'_> {
     /// Keeps the record of a disk that no process had before.
-    pub(crate) fn begin(self) -> Kept {
+    pub(crate) fn begin(self) -> DiskRecord {
         let record = Record::of(self.label, &**self.device);
         self.keep(record, None)
     }
@@ -68,7 +68,7 @@ impl KeptDisk<'_> {
     /// Waits until no write of the previous process can still be executed, and makes durable what
     /// it has written: a later start of the source could lose that, and this process could not
     /// write it again. Then keeps the record of this process.
-    pub(crate) fn take_over(self) -> Kept {
+    pub(crate) fn take_over(self) -> DiskRecord {
         let before = Record::read(&self.place, self.label);
         self.wait(before.as_ref());
         let mut record = Record::of(self.label, &**self.device);
@@ -125,22 +125,22 @@ impl KeptDisk<'_> {
         }
     }
 
-    fn keep(self, record: Record, lost: Option<Lost>) -> Kept {
+    fn keep(self, record: Record, lost: Option<Lost>) -> DiskRecord {
         let has_lost = AtomicBool::new(lost.is_some());
-        let state = Arc::new(Lock::new(KeptState { record, lost, is_forgotten: false }));
+        let state = Arc::new(Lock::new(DiskRecordState { record, lost, is_forgotten: false }));
         let (of_watch, place) = (Arc::clone(&state), self.place.clone());
         let watch = self.late_writers.watch(Box::new(move |all| {
-            let KeptState { record, is_forgotten, .. } = &mut *of_watch.lock();
+            let DiskRecordState { record, is_forgotten, .. } = &mut *of_watch.lock();
             if !*is_forgotten {
                 record.late.late_writers = all.to_vec();
                 record.keep(&place);
             }
         }));
-        Kept { place: self.place, state, has_lost, _watch: watch }
+        DiskRecord { place: self.place, state, has_lost, _watch: watch }
     }
 }
 
-impl Kept {
+impl DiskRecord {
     /// Returns whether some flush may have to fail.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {

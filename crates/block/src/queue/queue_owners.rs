@@ -6,9 +6,9 @@ use weft_io::{DriverId, RemoteLoop};
 
 /// The drivers that own a queue of the device.
 #[derive(Default)]
-pub struct Owners(Lock<Vec<(RemoteLoop, DriverId)>>);
+pub struct QueueOwners(Lock<Vec<(RemoteLoop, DriverId)>>);
 
-impl Owners {
+impl QueueOwners {
     /// A queue was opened.
     pub fn enter(&self, on: RemoteLoop, owner: DriverId) {
         self.0.lock().push((on, owner));
@@ -55,7 +55,7 @@ mod tests {
         let [first, second] = [(); 2].map(|()| loops[0].handle().spawn(|_| Idle));
         let other = loops[1].handle().spawn(|_| Idle);
         assert_eq!(first, other, "names are of one loop");
-        let owners = Owners::default();
+        let owners = QueueOwners::default();
         for (on, owner) in [(0, first), (1, other), (0, second), (0, first)] {
             owners.enter(remotes[on].clone(), owner);
         }

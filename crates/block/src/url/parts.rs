@@ -9,13 +9,13 @@ use crate::url::grammar;
 /// The options of one source or filter. Callers take them one by one; those left at the end are
 /// unknown.
 #[derive(Debug)]
-pub(crate) struct Spec<'a> {
+pub(crate) struct UrlParts<'a> {
     url: &'a str,
     options: Vec<(&'a str, &'a str)>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Spec<'a> {
+impl<'a> UrlParts<'a> {
     /// Splits `main[,name=value]…`, which follows the scheme of `url`, into the main part and the
     /// options.
     pub(crate) fn source(url: &'a str, rest: &'a str) -> (&'a str, Self) {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn cut(rest: &str) -> (&str, usize) {
-        let (main, spec) = Spec::source(rest, rest);
+        let (main, spec) = UrlParts::source(rest, rest);
         (main, spec.options.len())
     }
 
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn options_stand_before_the_url_of_a_filter() {
-        let (inner, spec) = Spec::filter("", "rate=0.1,seed=3,file:/x,size=1GiB");
+        let (inner, spec) = UrlParts::filter("", "rate=0.1,seed=3,file:/x,size=1GiB");
         assert_eq!((inner, spec.options.len()), ("file:/x,size=1GiB", 2));
-        let (inner, spec) = Spec::filter("", "nvme+tcp://host/nqn=a,b");
+        let (inner, spec) = UrlParts::filter("", "nvme+tcp://host/nqn=a,b");
         assert_eq!((inner, spec.options.len()), ("nvme+tcp://host/nqn=a,b", 0));
     }
 
@@ -160,21 +160,21 @@ mod tests {
         for (head, main, options) in
             [("", "", 0), ("64KiB", "64KiB", 0), ("64KiB,a=1,b=2", "64KiB", 2), ("a=1,b=2", "", 2)]
         {
-            let (found, spec) = Spec::list("", head);
+            let (found, spec) = UrlParts::list("", head);
             assert_eq!((found, spec.options.len()), (main, options), "{head}");
         }
     }
 
     #[test]
     fn mistakes_are_named() {
-        let (_, mut spec) = Spec::source("ram:1k,block=1000,speed=9", "1k,block=1000,speed=9");
+        let (_, mut spec) = UrlParts::source("ram:1k,block=1000,speed=9", "1k,block=1000,speed=9");
         let refusal = |error: Error| error.refusal().cloned().unwrap();
         assert!(
             matches!(refusal(spec.block_bytes().unwrap_err()), Refusal::OptionValue { name: "block", value, .. } if value == "1000")
         );
         let unknown = Refusal::UnknownOption { name: "speed".into(), known: vec!["block"] };
         assert_eq!(refusal(spec.finish().unwrap_err()), unknown);
-        let (_, mut spec) = Spec::source("x:1k,block=512,block=512", "1k,block=512,block=512");
+        let (_, mut spec) = UrlParts::source("x:1k,block=512,block=512", "1k,block=512,block=512");
         assert_eq!(
             refusal(spec.block_bytes().unwrap_err()),
             Refusal::OptionTwice { name: "block" }
