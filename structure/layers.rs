@@ -1,4 +1,4 @@
-//! Permitted imports (`docs/ARCHITECTURE.md`, layers).
+//! Permitted imports (`docs/contributing/contracts.md`, layers).
 
 use std::process::Command;
 

@@ -2,7 +2,7 @@
 //!
 //! This crate uses no socket, clock or thread, and no engine owns payload memory. An engine is a
 //! value: its inputs are bytes, times and completions; its outputs are the names of what to
-//! receive, send and do (`docs/ARCHITECTURE.md`). Time is always a parameter: a
+//! receive, send and do (`docs/contributing/contracts.md`). Time is always a parameter: a
 //! [`core::time::Duration`] since an epoch of the caller's choice.
 //!
 //! * [`stream`]: the interface of all byte-stream engines.

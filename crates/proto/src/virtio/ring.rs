@@ -154,11 +154,6 @@ impl Ring {
         self.size
     }
 
-    /// Chains that were taken by a process before this one and are still to be given out.
-    pub fn left_over(&self) -> usize {
-        self.again.len()
-    }
-
     /// Where another device goes on, once nothing is in flight here: the available index; of a
     /// packed queue, also where used descriptors are put, in the upper half.
     pub fn base(&self) -> u32 {
