@@ -3,7 +3,7 @@
 //! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so
 //!   without waiting; [`Disk`] offers blocking calls.
 //! * [`export`]: serves devices to other hosts; [`source`]: opens devices of other targets.
-//! * [`overwrite`]: keeps programs from overwriting data by accident.
+//! * [`existing_data`]: refuses devices that hold data, before a program writes to them.
 //! * [`paths`]: keeps devices of other targets connected, by one path or several.
 //! * [`Control`]: opens connections and keeps them alive.
 //! * [`pump`]: the only drivers of protocol engines.
@@ -13,8 +13,8 @@
 //! * [`health`]: the counters of SMART logs, which go on after a restart.
 //! * [`statistics`]: what exports have done, by namespace, host and connection.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
-//! * [`settle`]: writes that may still be executed when this process has ended; [`kept`]: disks that
-//!   the next process takes over.
+//! * [`settle`]: writes that may still be executed when this process has ended; [`disk_record`]:
+//!   disks that the next process takes over.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]

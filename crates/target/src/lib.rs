@@ -5,7 +5,7 @@
 //! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
 //! * [`health`]: the counters of SMART logs, which go on after a restart.
 //! * [`report`]: the state of a serving process, as `weft status` tells it.
-//! * [`kept`]: how the next process takes a disk over.
+//! * [`disk_record`]: how the next process takes a disk over.
 #![deny(unreachable_pub)]
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@
 //!   in pieces), `dispatch` (what each message does) and `gate` (one at a time).
 //! * `device`: the device as the guest sees it, on `vring` (a queue) and `work` (requests).
 //! * `guest`: the guest's memory, and the requests in it.
-//! * `kept`: what the next process has to know if this one is killed.
+//! * `socket_record`: what the next process has to know if this one is killed.
 //!
 //! Data is copied once, between the guest's memory and memory that goes to the device. A connection
 //! lives on one loop with all its queues. To the inventory, this system is a host like any other,
