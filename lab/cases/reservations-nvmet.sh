@@ -155,7 +155,8 @@ note "nvmet"
 sequence
 nvmet_clear
 TARGET=weft
-target_start ram:16MiB,block=4096
+# the UUID: without one, no reservation of a RAM disk is kept through a loss of power
+target_start ram:16MiB,block=4096,uuid=7d0f5c1e-2b8a-4c9d-9e61-3a5f0b7c8d21,volatile=on
 note "weft"
 sequence
 target_stop
