@@ -12,7 +12,7 @@ use weft_proto::nvme::property::PropertyOffset;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Lba, Nqn, Nsid};
-use weft_proto::nvme_tcp::digest::Digests;
+use weft_proto::nvme_tcp::digest::{Digests, crc32c};
 use weft_proto::nvme_tcp::pdu::{Flags, PduType};
 use weft_testing::wait::until_some;
 
@@ -125,6 +125,25 @@ fn whoever_hangs_up_in_a_handshake_leaves_nothing_behind() {
             tcp.finish();
             tcp.wait_for_end();
         }
+    }
+    bystander.goes_on();
+}
+
+#[test]
+fn a_command_whose_data_had_a_wrong_digest_may_be_sent_again() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    let mut tcp = served.connect();
+    tcp.put(&wire::ic_req(Digests { header: false, data: true }));
+    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
+    for (spoil, status) in [(1, Status::TRANSIENT_TRANSPORT_ERROR), (0, Status::SUCCESS)] {
+        let mut capsule = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
+        capsule[1] = 2;
+        capsule[4..8].copy_from_slice(&(72u32 + 1024 + 4).to_le_bytes());
+        let digest = crc32c(&capsule[72..]) ^ spoil;
+        capsule.extend_from_slice(&digest.to_le_bytes());
+        tcp.put(&capsule);
+        assert_eq!(wire::response(&mut tcp).status, status);
     }
     bystander.goes_on();
 }

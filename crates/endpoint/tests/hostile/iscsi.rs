@@ -1,6 +1,7 @@
 //! Initiators that go wrong at a point of their own choice. Each costs itself its connection; a
 //! bystander does I/O all along.
 
+use crate::hostile::table::iscsi::{login_of, pdu, request};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -85,20 +86,7 @@ fn wait_for_end(stream: &mut TcpStream) {
 fn login(name: &str) -> Vec<u8> {
     let text =
         format!("InitiatorName=iqn.2026-01.example.weft:{name}\0TargetName={IQN}\0InitialR2T=No\0");
-    let request = LoginRequest {
-        immediate: true,
-        flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
-        isid: Isid::random([1, 2, 3], 4),
-        task: TaskTag(1),
-        cid: 1,
-        cmd_sn: Serial(1),
-        ..LoginRequest::default()
-    };
-    pdu(request.encode(text.len() as u32), text.as_bytes())
-}
-
-fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
-    [&bhs[..], data, &[0; 3][..padding(data.len() as u32)]].concat()
+    login_of(&request(), &text)
 }
 
 fn command(

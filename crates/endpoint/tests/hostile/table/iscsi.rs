@@ -7,11 +7,11 @@ use weft_proto::iscsi::serial::Serial;
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 
-pub(super) fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
+pub fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
     [&bhs[..], data, &[0; 3][..padding(data.len() as u32)]].concat()
 }
 
-pub(super) fn request() -> LoginRequest {
+pub fn request() -> LoginRequest {
     LoginRequest {
         immediate: true,
         flags: LoginFlags::new(LoginStage::OPERATIONAL, Some(LoginStage::FULL_FEATURE)),
@@ -32,7 +32,7 @@ pub(super) fn login(more: &str) -> Vec<u8> {
     login_of(&request(), &text(more))
 }
 
-pub(super) fn login_of(request: &LoginRequest, text: &str) -> Vec<u8> {
+pub fn login_of(request: &LoginRequest, text: &str) -> Vec<u8> {
     pdu(request.encode(text.len() as u32), text.as_bytes())
 }
 

@@ -2,7 +2,7 @@
 //! shows these tables. The simulation and real sockets drive them, each by an [`Arena`].
 
 mod fabrics;
-mod iscsi;
+pub mod iscsi;
 mod iscsi_commands;
 mod iscsi_digests;
 mod iscsi_login;

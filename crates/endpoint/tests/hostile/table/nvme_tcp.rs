@@ -1,6 +1,6 @@
 //! NVMe/TCP: each PDU type that hosts send, field by field (NVMe TCP 1.1 §3.6).
 
-use super::PeerState::{Fresh, Greeted, Ready};
+use super::PeerState::{Admin, Fresh, Greeted, Ready};
 use super::{Fault, Line, fault, join};
 use crate::wire::{self, Pdu};
 use weft_proto::nvme::fabrics::ConnectData;
@@ -191,6 +191,56 @@ pub(super) const TABLE: &[Fault] = &[
         "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
     ),
     fault(S2, "H2CTermReq", Ready, |_| pdu(2, 0, 24, 0, 24, &[0; 16]), "closed"),
+    fault(
+        S1,
+        "ICReq on an admin queue",
+        Admin,
+        |_| ic(),
+        "C2HTermReq PDU Sequence Error (0x2); closed",
+    ),
+    fault(
+        S1,
+        "ICReq on an I/O queue",
+        Ready,
+        |_| ic(),
+        "C2HTermReq PDU Sequence Error (0x2); closed",
+    ),
+    fault(
+        S31,
+        "bytes of FFh before Connect",
+        Greeted,
+        |_| vec![0xff; 200],
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
+    ),
+    fault(
+        S31,
+        "bytes of FFh on an admin queue",
+        Admin,
+        |_| vec![0xff; 200],
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
+    ),
+    fault(
+        S31,
+        "bytes of FFh on an I/O queue",
+        Ready,
+        |_| vec![0xff; 200],
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 0; closed",
+    ),
+    fault(
+        S31,
+        "PLEN of 4 GiB before Connect",
+        Greeted,
+        |_| with(in_capsule(), 4, &[0xff; 4]),
+        "C2HTermReq Data Transfer Limit Exceeded (by a host) or R2T Limit Exceeded (by a controller) (0x5); closed",
+    ),
+    fault(
+        S31,
+        "PLEN of 4 GiB on an admin queue",
+        Admin,
+        |_| with(in_capsule(), 4, &[0xff; 4]),
+        "C2HTermReq Data Transfer Limit Exceeded (by a host) or R2T Limit Exceeded (by a controller) (0x5); closed",
+    ),
+    fault(S2, "H2CTermReq on an admin queue", Admin, |_| pdu(2, 0, 24, 0, 24, &[0; 16]), "closed"),
     fault(S2, "H2CTermReq before ICReq", Fresh, |_| pdu(2, 0, 24, 0, 24, &[0; 16]), "closed"),
     fault(S2, "H2CTermReq: PLEN too short", Ready, |_| pdu(2, 0, 24, 0, 23, &[0; 16]), "closed"),
     fault(S2, "H2CTermReq: PLEN too long", Ready, |_| pdu(2, 0, 24, 0, 153, &[0; 200]), "closed"),

@@ -56,7 +56,7 @@ pub(super) fn ask(
     answer.recv().ok().flatten()
 }
 
-/// What is to be asked, and what was known.
+/// Extents that the server reported, and the ranges left to ask for.
 struct KnownExtents {
     /// What was not asked about yet.
     rest: Range<u64>,
